@@ -1,0 +1,328 @@
+//! The conversation: a session as its members read it, turn by turn.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sha2::{Digest, Sha256};
+
+use super::content::{Speaker, text_of};
+use super::ids::{SessionId, SpanId, TraceId};
+use super::span::{SpanKind, StoredSpan, ToolCall, hex};
+use super::time::Timestamp;
+use super::transcript::{self, ToolContext};
+use super::turns::{self, Node};
+
+/// One user message in, one agent reply out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// Its number in the conversation, from 1.
+    pub number: u32,
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// The span that leads it: its root, or the first of the top-most spans that stand in.
+    pub head: SpanId,
+    /// Its place in time.
+    pub at: Timestamp,
+    /// What the user said.
+    pub input: Option<String>,
+    /// What the agent said: the root's output, else what its child spans gave out.
+    pub output: Option<String>,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// The tools it called, in time order.
+    pub tool_calls: Vec<ToolCall>,
+}
+
+/// The agent that held a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Agent {
+    /// What identifies it: the client's agent id, else its name.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+}
+
+/// A session as its members read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conversation {
+    /// The session.
+    pub session: SessionId,
+    /// Its turns, in time order.
+    pub turns: Vec<Turn>,
+    /// The agent that held it, as its last turn tells.
+    pub agent: Option<Agent>,
+    /// How many spans it has in all.
+    pub span_count: usize,
+    /// The spans of the anchor trace, the trace of the last turn, in time order.
+    pub anchor: Vec<StoredSpan>,
+}
+
+impl Conversation {
+    /// Puts a session together from all its spans, in whatever order they come.
+    pub fn assemble(session: SessionId, spans: Vec<StoredSpan>) -> Self {
+        let span_count = spans.len();
+        let mut by_trace: BTreeMap<TraceId, Vec<StoredSpan>> = BTreeMap::new();
+        for span in spans {
+            by_trace.entry(span.span.trace_id.clone()).or_default().push(span);
+        }
+        let mut turns: Vec<(Turn, Option<Agent>)> = Vec::new();
+        for (trace_id, spans) in &by_trace {
+            turns.extend(turns_of(trace_id, spans));
+        }
+        turns.sort_by(|(a, _), (b, _)| (a.at, &a.head).cmp(&(b.at, &b.head)));
+        let agent = turns.last().and_then(|(_, agent)| agent.clone());
+        let anchor_trace = turns.last().map(|(turn, _)| turn.trace_id.clone());
+        let mut anchor = anchor_trace.and_then(|trace_id| by_trace.remove(&trace_id)).unwrap_or_default();
+        anchor.sort_by(|a, b| (a.at, &a.span.span_id).cmp(&(b.at, &b.span.span_id)));
+        let turns = (1..).zip(turns).map(|(number, (turn, _))| Turn { number, ..turn }).collect();
+        Self { session, turns, agent, span_count, anchor }
+    }
+
+    /// The trace of the last turn.
+    pub fn anchor_trace(&self) -> Option<&TraceId> {
+        self.turns.last().map(|turn| &turn.trace_id)
+    }
+
+    /// The last turn's own place in time.
+    pub fn last_turn_at(&self) -> Option<Timestamp> {
+        self.turns.last().map(|turn| turn.at)
+    }
+
+    /// Everything the user said, turns joined by a blank line. Where no turn carries any of it, the whole transcript:
+    /// over-matching is the honest direction for a tripwire.
+    pub fn user_side(&self) -> String {
+        if self.turns.iter().all(|turn| turn.input.is_none()) {
+            return transcript::render(self, ToolContext::None);
+        }
+        join(self.turns.iter().filter_map(|turn| turn.input.as_deref()))
+    }
+
+    /// Everything the agent said, turns joined by a blank line.
+    pub fn agent_side(&self) -> String {
+        join(self.turns.iter().filter_map(|turn| turn.output.as_deref()))
+    }
+
+    /// A digest of all that members can read: the turns and the anchor's spans. 64 hex digits.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        let mut part = |text: Option<&str>| {
+            let length = text.map_or(u64::MAX, |text| text.len() as u64);
+            hasher.update(length.to_le_bytes());
+            hasher.update(text.unwrap_or_default());
+        };
+        for turn in &self.turns {
+            part(Some("turn"));
+            part(turn.input.as_deref());
+            part(turn.output.as_deref());
+            part(turn.error.as_deref());
+            part(Some(&serde_json::to_string(&turn.tool_calls).unwrap_or_default()));
+        }
+        for span in &self.anchor {
+            part(Some("span"));
+            part(Some(span.span.span_id.as_str()));
+            part(Some(&span.digest));
+        }
+        hex(&hasher.finalize())
+    }
+}
+
+fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// The turns of one trace, each with the agent that its head names. Numbers are given when all traces are together.
+fn turns_of(trace_id: &TraceId, spans: &[StoredSpan]) -> Vec<(Turn, Option<Agent>)> {
+    let nodes: Vec<Node<'_>> = spans
+        .iter()
+        .map(|span| Node {
+            span_id: &span.span.span_id,
+            parent_id: span.span.parent_id.as_ref(),
+            at: span.at,
+            content: span.span.has_content(),
+        })
+        .collect();
+    turns::of_trace(&nodes).into_iter().map(|shape| read_turn(trace_id, spans, &shape)).collect()
+}
+
+fn read_turn(trace_id: &TraceId, spans: &[StoredSpan], shape: &turns::Turn) -> (Turn, Option<Agent>) {
+    let head = &spans[shape.heads[0]];
+    let heads = || shape.heads.iter().map(|&n| &spans[n]);
+    let input = heads().find_map(|head| head.span.body.input.as_ref().and_then(|value| text_of(value, Speaker::User)));
+    let said = |span: &StoredSpan| span.span.body.output.as_ref().and_then(|value| text_of(value, Speaker::Agent));
+    let root_output = if shape.rooted { said(head) } else { None };
+    let turn = Turn {
+        number: 0,
+        trace_id: trace_id.clone(),
+        head: head.span.span_id.clone(),
+        at: head.at,
+        input,
+        output: root_output.or_else(|| child_outputs(spans, shape)),
+        error: heads().find_map(|head| head.span.body.error.clone()),
+        tool_calls: tool_calls(spans, shape),
+    };
+    (turn, agent_of(head))
+}
+
+/// What the turn's spans below its root gave out in the agent's name. A text that a span and one of its ancestors both say
+/// counts once.
+fn child_outputs(spans: &[StoredSpan], shape: &turns::Turn) -> Option<String> {
+    let by_id: HashMap<&SpanId, &StoredSpan> =
+        shape.spans.iter().map(|&n| (&spans[n].span.span_id, &spans[n])).collect();
+    let said = |span: &StoredSpan| -> Option<String> {
+        let speaks = span.span.kind.speaks_for_agent();
+        span.span.body.output.as_ref().filter(|_| speaks).and_then(|value| text_of(value, Speaker::Agent))
+    };
+    let said_above = |span: &StoredSpan, text: &str| {
+        let mut seen = HashSet::new();
+        let mut above = span.span.parent_id.as_ref();
+        while let Some(parent) = above.and_then(|id| by_id.get(id)) {
+            if !seen.insert(&parent.span.span_id) {
+                return false;
+            }
+            if said(parent).as_deref() == Some(text) {
+                return true;
+            }
+            above = parent.span.parent_id.as_ref();
+        }
+        false
+    };
+    let texts: Vec<String> = shape
+        .spans
+        .iter()
+        .map(|&n| &spans[n])
+        .filter_map(|span| said(span).filter(|text| !said_above(span, text)))
+        .collect();
+    if texts.is_empty() { None } else { Some(texts.join("\n\n")) }
+}
+
+/// The tools that a turn called: its tool spans; where it has none, the calls that its spans list.
+fn tool_calls(spans: &[StoredSpan], shape: &turns::Turn) -> Vec<ToolCall> {
+    let of_kind = |kind| shape.spans.iter().map(|&n| &spans[n].span).filter(move |span| span.kind == kind);
+    let calls: Vec<ToolCall> = of_kind(SpanKind::Tool)
+        .map(|span| {
+            let attribute = |key: &str| span.body.attributes.get(key).and_then(|v| v.as_str()).map(str::to_owned);
+            ToolCall {
+                name: span.name.clone(),
+                input: span.body.input.clone(),
+                output: span.body.output.clone(),
+                latency_ms: span.body.latency_ms,
+                error: span.body.error.clone(),
+                success: None,
+                tool_type: attribute("afterword.tool.type"),
+                status: attribute("afterword.tool.status"),
+            }
+        })
+        .collect();
+    if calls.is_empty() {
+        return shape.spans.iter().flat_map(|&n| spans[n].span.body.tool_calls.iter().cloned()).collect();
+    }
+    calls
+}
+
+fn agent_of(head: &StoredSpan) -> Option<Agent> {
+    let body = &head.span.body;
+    let present = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+    let name = present(&body.agent_name)
+        .or_else(|| present(&body.service_name))
+        .or_else(|| present(&Some(head.span.name.clone())));
+    match present(&body.agent_id) {
+        Some(id) => Some(Agent { name: name.unwrap_or_else(|| id.clone()), id }),
+        None => name.map(|name| Agent { id: name.clone(), name }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::span::{Origin, Span, SpanBody};
+    use super::*;
+
+    fn span(
+        trace: &str,
+        id: &str,
+        parent: Option<&str>,
+        at: i64,
+        kind: SpanKind,
+        io: (serde_json::Value, serde_json::Value),
+    ) -> StoredSpan {
+        let body = SpanBody { input: Some(io.0), output: Some(io.1), ..SpanBody::default() };
+        let span = Span {
+            origin: Origin::Otlp,
+            trace_id: TraceId::trusted(trace),
+            span_id: SpanId::trusted(id),
+            parent_id: parent.map(SpanId::trusted),
+            session_tag: None,
+            kind,
+            name: format!("{id}-name"),
+            started_at: None,
+            ended_at: None,
+            body,
+        };
+        StoredSpan {
+            digest: span.digest(""),
+            span,
+            session: Some(SessionId::trusted("s")),
+            at: Timestamp::from_micros(at),
+            arrived_at: Timestamp::from_micros(at),
+        }
+    }
+
+    fn read(spans: Vec<StoredSpan>) -> Conversation {
+        Conversation::assemble(SessionId::trusted("s"), spans)
+    }
+
+    #[test]
+    fn speakers_are_split_and_turns_numbered_in_time_order() {
+        let conversation = read(vec![
+            span("t2", "b", None, 20, SpanKind::Agent, (json!("second?"), json!("answer two"))),
+            span("t1", "a", None, 10, SpanKind::Agent, (json!({"q": "first?"}), json!("answer one"))),
+            span("t1", "tool", Some("a"), 11, SpanKind::Tool, (json!({"k": 1}), json!("secret of the tool"))),
+        ]);
+        assert_eq!(conversation.user_side(), "first?\n\nsecond?");
+        assert_eq!(conversation.agent_side(), "answer one\n\nanswer two");
+        assert_eq!(conversation.turns.iter().map(|turn| turn.number).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(conversation.turns[0].tool_calls[0].name, "tool-name");
+        assert_eq!(conversation.anchor_trace().map(TraceId::as_str), Some("t2"));
+        assert_eq!(conversation.agent.as_ref().map(|agent| agent.name.as_str()), Some("b-name"));
+    }
+
+    #[test]
+    fn a_turn_without_root_output_falls_back_to_its_own_children_alone() {
+        let conversation = read(vec![
+            span("t1", "a", None, 1, SpanKind::Agent, (json!("q1"), json!("root answer"))),
+            span("t1", "a1", Some("a"), 2, SpanKind::Llm, (json!(null), json!("not this one"))),
+            span("t2", "b", None, 3, SpanKind::Agent, (json!("q2"), json!(null))),
+            span("t2", "b1", Some("b"), 4, SpanKind::Chain, (json!(null), json!("from the child"))),
+            span("t2", "b2", Some("b1"), 5, SpanKind::Llm, (json!(null), json!("from the child"))),
+            span("t2", "b3", Some("b1"), 6, SpanKind::Retriever, (json!(null), json!("a document"))),
+        ]);
+        assert_eq!(conversation.agent_side(), "root answer\n\nfrom the child");
+    }
+
+    #[test]
+    fn without_any_user_text_the_user_side_is_the_transcript_and_the_agent_side_stays_the_agents() {
+        let conversation = read(vec![
+            span("t1", "a", None, 1, SpanKind::Agent, (json!({}), json!("hello"))),
+            span("t2", "b", None, 2, SpanKind::Agent, (json!(null), json!("bye"))),
+        ]);
+        assert!(conversation.user_side().contains("hello") && conversation.user_side().contains("bye"));
+        let silent = read(vec![span("t", "a", None, 1, SpanKind::Agent, (json!("q"), json!("<REDACTED>")))]);
+        assert_eq!(silent.agent_side(), "");
+    }
+
+    #[test]
+    fn the_digest_follows_what_members_read() {
+        let spans = || {
+            vec![
+                span("t1", "a", None, 1, SpanKind::Agent, (json!("q"), json!("x"))),
+                span("t2", "b", None, 2, SpanKind::Agent, (json!("q"), json!("y"))),
+            ]
+        };
+        let mut reversed = spans();
+        reversed.reverse();
+        assert_eq!(read(spans()).digest(), read(reversed).digest());
+        let mut changed = spans();
+        changed[0].span.body.output = Some(json!("z"));
+        assert_ne!(read(spans()).digest(), read(changed).digest());
+    }
+}

@@ -1,0 +1,121 @@
+//! Identifiers: opaque text, one type per kind of thing, so that a session can't be passed for a group.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest identifier accepted, in bytes of UTF-8.
+pub const MAX_ID_BYTES: usize = 512;
+
+/// Why a text can't be an identifier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadId {
+    /// The text is empty.
+    #[error("must not be empty")]
+    Empty,
+    /// The text is longer than [`MAX_ID_BYTES`]; holds its length in bytes.
+    #[error("is {0} bytes long, at most {MAX_ID_BYTES} are allowed")]
+    TooLong(usize),
+    /// The text holds a control character (zero bytes included).
+    #[error("must not contain control characters")]
+    ControlCharacter,
+}
+
+/// Checks that `text` may serve as an identifier.
+///
+/// # Errors
+/// [`BadId`] says what is wrong with it.
+pub fn check_id(text: &str) -> Result<(), BadId> {
+    if text.is_empty() {
+        return Err(BadId::Empty);
+    }
+    if text.len() > MAX_ID_BYTES {
+        return Err(BadId::TooLong(text.len()));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(BadId::ControlCharacter);
+    }
+    Ok(())
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Takes a text that is known to be well-formed: read back from the store or made by this process.
+            pub fn trusted(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+
+            /// Checks a text that came from outside.
+            ///
+            /// # Errors
+            /// [`BadId`] says what is wrong with it.
+            pub fn parse(text: &str) -> Result<Self, BadId> {
+                check_id(text).map(|()| Self(text.to_owned()))
+            }
+
+            /// The identifier as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+    )+};
+}
+
+ids! {
+    /// A project: the tenant. It comes from the API key alone.
+    ProjectId,
+    /// A session: one conversation of one project.
+    SessionId,
+    /// A trace. Spans of the existing client carry none: there it is the id of the top-most span that parent links reach.
+    TraceId,
+    /// A span, unique in its trace.
+    SpanId,
+    /// A scorer group.
+    GroupId,
+    /// A scorer: judge, pattern or custom.
+    ScorerId,
+    /// A signal.
+    SignalId,
+    /// A verdict.
+    VerdictId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_at_most_512_bytes_without_control_characters() {
+        assert_eq!(check_id("会話-42"), Ok(()));
+        assert_eq!(check_id(&"é".repeat(256)), Ok(()));
+        assert_eq!(check_id(&"é".repeat(257)), Err(BadId::TooLong(514)));
+        assert_eq!(check_id(""), Err(BadId::Empty));
+        for bad in ["a\0b", "a\nb", "\u{7f}", "\u{85}"] {
+            assert_eq!(check_id(bad), Err(BadId::ControlCharacter), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Floor 0: what a verdict means. Pure rules and values: no I/O, no clock, no randomness, no logging.
+
+pub mod assessment;
+pub mod attach;
+pub mod compose;
+pub mod content;
+pub mod conversation;
+pub mod group;
+pub mod ids;
+pub mod outcome;
+pub mod plan;
+pub mod problems;
+pub mod retry;
+pub mod sample;
+pub mod scorer;
+pub mod share;
+pub mod signal;
+pub mod span;
+pub mod time;
+pub mod transcript;
+pub mod turns;
+pub mod verdict;

@@ -1,0 +1,170 @@
+//! Planning: which groups want to judge a session now, and when to look again.
+
+use super::ids::{GroupId, SessionId};
+use super::sample;
+use super::time::{Micros, Timestamp};
+
+/// The most that ingest waits before the planner looks at a session, and the margin that a pass by hand looks ahead.
+pub const LONGEST_MARGIN: Micros = Micros::seconds(60);
+
+/// What planning needs to know of a group that scores sessions live.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveGroup {
+    /// The group.
+    pub id: GroupId,
+    /// The share of sessions it judges, 0..=1.
+    pub sample_rate: f64,
+    /// How long a session must have been quiet.
+    pub idle: Micros,
+    /// The fewest turns it judges.
+    pub min_turns: i64,
+}
+
+/// What planning needs to know of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The session.
+    pub session: SessionId,
+    /// Its content version.
+    pub revision: i64,
+    /// When its last new content arrived.
+    pub last_arrival_at: Timestamp,
+    /// Turns led by a root.
+    pub turns: i64,
+    /// Turns whose root has not arrived.
+    pub rootless: i64,
+    /// The last arrival in a turn whose root has not arrived.
+    pub rootless_at: Option<Timestamp>,
+}
+
+/// Why a group does not judge a session now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NotNow {
+    /// Fewer turns than the group judges.
+    TooFewTurns,
+    /// The stable hash leaves it out at the group's rate.
+    SampledOut,
+    /// Not quiet long enough yet; holds the moment from which it will have been, if nothing new arrives.
+    Active(Timestamp),
+}
+
+impl Standing {
+    /// Whether `group` judges this session now.
+    ///
+    /// # Errors
+    /// [`NotNow`] says why it does not.
+    pub fn eligible(&self, group: &LiveGroup, now: Timestamp, root_grace: Micros) -> Result<(), NotNow> {
+        if self.turns + self.rootless < group.min_turns {
+            return Err(NotNow::TooFewTurns);
+        }
+        if !sample::draw(self.session.as_str(), group.id.as_str()).kept_at(group.sample_rate) {
+            return Err(NotNow::SampledOut);
+        }
+        let quiet_at = self.quiet_at(group.idle, root_grace);
+        if quiet_at > now { Err(NotNow::Active(quiet_at)) } else { Ok(()) }
+    }
+
+    /// The moment from which the session counts as quiet. A turn whose root has not arrived may still be going on: it keeps
+    /// the session from being quiet until the grace since its last span has passed.
+    fn quiet_at(&self, idle: Micros, root_grace: Micros) -> Timestamp {
+        let idle_at = self.last_arrival_at + idle;
+        match self.rootless_at {
+            Some(arrived) if self.rootless > 0 => idle_at.max(arrived + root_grace),
+            _ => idle_at,
+        }
+    }
+}
+
+/// What to do about a session whose alarm is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The groups, by index, that want it judged at its present revision.
+    pub wanted_by: Vec<usize>,
+    /// When to look again; `None` disarms the alarm until new content arrives.
+    pub check_at: Option<Timestamp>,
+}
+
+/// Decides for every group at once.
+pub fn decide(session: &Standing, groups: &[LiveGroup], now: Timestamp, root_grace: Micros) -> Decision {
+    let mut decision = Decision { wanted_by: Vec::new(), check_at: None };
+    for (index, group) in groups.iter().enumerate() {
+        match session.eligible(group, now, root_grace) {
+            Ok(()) => decision.wanted_by.push(index),
+            Err(NotNow::Active(until)) => {
+                decision.check_at = Some(decision.check_at.map_or(until, |earlier| earlier.min(until)));
+            }
+            Err(NotNow::TooFewTurns | NotNow::SampledOut) => {}
+        }
+    }
+    decision
+}
+
+/// How long after an arrival the planner should look at the session: the shortest idle time of the project's groups, and at
+/// most [`LONGEST_MARGIN`], so that a group enabled meanwhile is not kept waiting.
+pub fn margin(groups: &[LiveGroup]) -> Micros {
+    groups.iter().map(|group| group.idle).min().map_or(LONGEST_MARGIN, |idle| idle.min(LONGEST_MARGIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(id: &str, idle: i64, min_turns: i64, sample_rate: f64) -> LiveGroup {
+        LiveGroup { id: GroupId::trusted(id), sample_rate, idle: Micros::seconds(idle), min_turns }
+    }
+
+    fn session(turns: i64, rootless: i64) -> Standing {
+        Standing {
+            session: SessionId::trusted("s"),
+            revision: 3,
+            last_arrival_at: at(1000),
+            turns,
+            rootless,
+            rootless_at: (rootless > 0).then(|| at(1000)),
+        }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(0).plus(Micros::seconds(seconds))
+    }
+
+    const GRACE: Micros = Micros::seconds(60);
+
+    #[test]
+    fn quiet_groups_want_it_and_the_alarm_waits_for_the_earliest_of_the_others() {
+        let groups = [group("fast", 30, 2, 1.0), group("slow", 600, 2, 1.0), group("slower", 900, 2, 1.0)];
+        let decision = decide(&session(2, 0), &groups, at(1100), GRACE);
+        assert_eq!(decision, Decision { wanted_by: vec![0], check_at: Some(at(1600)) });
+        let decision = decide(&session(2, 0), &groups, at(1900), GRACE);
+        assert_eq!(decision, Decision { wanted_by: vec![0, 1, 2], check_at: None });
+    }
+
+    #[test]
+    fn quiet_is_reached_exactly_at_the_idle_time() {
+        let groups = [group("g", 120, 2, 1.0)];
+        assert_eq!(decide(&session(2, 0), &groups, at(1119), GRACE).wanted_by, [] as [usize; 0]);
+        assert_eq!(decide(&session(2, 0), &groups, at(1120), GRACE).wanted_by, [0]);
+    }
+
+    #[test]
+    fn one_turn_or_a_sample_of_nothing_disarms() {
+        assert_eq!(decide(&session(1, 0), &[group("g", 0, 2, 1.0)], at(5000), GRACE).check_at, None);
+        let none = decide(&session(9, 0), &[group("g", 0, 2, 0.0)], at(1), GRACE);
+        assert_eq!(none, Decision { wanted_by: vec![], check_at: None });
+    }
+
+    #[test]
+    fn a_turn_without_its_root_counts_once_the_grace_has_passed() {
+        let groups = [group("g", 0, 2, 1.0)];
+        assert_eq!(decide(&session(1, 1), &groups, at(1059), GRACE).check_at, Some(at(1060)));
+        assert_eq!(decide(&session(1, 1), &groups, at(1060), GRACE).wanted_by, [0]);
+        assert_eq!(decide(&session(3, 1), &groups, at(1001), GRACE).wanted_by, [] as [usize; 0]);
+    }
+
+    #[test]
+    fn the_margin_is_the_shortest_idle_time_up_to_a_minute() {
+        assert_eq!(margin(&[]), Micros::seconds(60));
+        assert_eq!(margin(&[group("a", 600, 2, 1.0)]), Micros::seconds(60));
+        assert_eq!(margin(&[group("a", 600, 2, 1.0), group("b", 5, 2, 1.0)]), Micros::seconds(5));
+    }
+}

@@ -1,0 +1,82 @@
+//! Sampling: whether a session is judged by a group. A pure function, the same on every machine and release.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
+
+/// The SipHash key. Changing it would redraw every sample, so it never changes.
+const KEY: &[u8; 16] = b"afterword/sample";
+
+/// A draw for one (subject, group) pair.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draw {
+    /// SipHash-2-4 of the subject's id, one zero byte and the group's id.
+    pub hash: u64,
+    /// The hash's upper 53 bits on 0..1 (1 excluded).
+    pub unit: f64,
+}
+
+/// Draws for a subject (a session id; at trace scope a trace id) and a group.
+pub fn draw(subject: &str, group: &str) -> Draw {
+    let mut hasher = SipHasher24::new_with_key(KEY);
+    hasher.write(subject.as_bytes());
+    hasher.write(&[0]);
+    hasher.write(group.as_bytes());
+    let hash = hasher.finish();
+    #[allow(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
+    let unit = (hash >> 11) as f64 * 2f64.powi(-53);
+    Draw { hash, unit }
+}
+
+impl Draw {
+    /// Whether a rate of 0..=1 keeps this draw: 0 keeps nothing, 1 everything, and a higher rate only adds.
+    pub fn kept_at(self, rate: f64) -> bool {
+        self.unit < rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The published vectors, written out here so that they hold without any file beside the project.
+    const VECTORS: [(&str, &str, u64, f64); 7] = [
+        ("sess-1", "grp-1", 0x768d_b0ef_7d75_1ecf, 0.463_099_535_435_919_64),
+        ("sess-2", "grp-1", 0xb044_4d48_0f23_e120, 0.688_542_203_991_473_9),
+        ("sess-1", "grp-2", 0x3604_b559_b732_349c, 0.211_009_344_485_497_46),
+        ("a", "b", 0x0397_938d_5765_e80e, 0.014_031_621_939_828_32),
+        ("会話-42", "groupe-é", 0xb699_4201_568f_ccbe, 0.713_276_028_944_675_7),
+        ("conversation/2026-11-01T00:00:00Z/7f3a", "support-quality", 0x1056_1d52_272f_bc30, 0.063_814_003_521_826_09),
+        ("0", "0", 0x1f05_3aad_eef9_0bd3, 0.121_173_541_511_755_3),
+    ];
+
+    #[test]
+    fn the_published_vectors_hold() {
+        for (session, group, hash, unit) in VECTORS {
+            assert_eq!(draw(session, group), Draw { hash, unit }, "{session} {group}");
+        }
+        let long = draw(&"s".repeat(300), "g");
+        assert_eq!(long.hash, 0x4f53_6db7_5f28_ec7d);
+    }
+
+    proptest! {
+        #[test]
+        fn zero_keeps_nothing_one_everything_and_more_only_adds(
+            session in ".*", group in ".*", low in 0.0..=1.0f64, more in 0.0..=1.0f64,
+        ) {
+            let draw = draw(&session, &group);
+            prop_assert!(!draw.kept_at(0.0));
+            prop_assert!(draw.kept_at(1.0));
+            let high = (low + more).min(1.0);
+            prop_assert!(!draw.kept_at(low) || draw.kept_at(high));
+        }
+    }
+
+    #[test]
+    fn a_tenth_is_about_a_tenth() {
+        let kept = (0..100_000).filter(|n| draw(&format!("session-{n}"), "group").kept_at(0.1)).count();
+        assert!((9_700..10_300).contains(&kept), "{kept}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Verdicts: what a group says of one session at one (revision, round).
+
+use serde::{Deserialize, Serialize};
+
+use super::assessment::Goal;
+use super::compose::{Composition, Opinion};
+use super::conversation::Agent;
+use super::group::{MemberKind, Severity};
+use super::ids::{GroupId, SessionId, TraceId};
+use super::outcome::Outcome;
+use super::time::Timestamp;
+
+/// How a scorer comes by its opinion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScorerKind {
+    /// A fixed rule: pattern, code, external.
+    Rule,
+    /// Counted from history.
+    Statistical,
+    /// A model's judgement.
+    Model,
+}
+
+/// What one member reported, as it is kept on the verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberReport {
+    /// Its name at the time.
+    pub name: String,
+    /// What kind of member it is.
+    pub kind: MemberKind,
+    /// Its scorer.
+    pub ref_id: String,
+    /// The version of the scorer that was used; `None` where the scorer no longer exists.
+    pub version: Option<i64>,
+    /// How much it counts.
+    pub weight: f64,
+    /// Whether it must pass.
+    pub gate: bool,
+    /// How it came by its opinion.
+    pub scorer_kind: ScorerKind,
+    /// What it made of the conversation.
+    pub outcome: Outcome,
+    /// A short text for the blend: `8/10 (…)`, `matched (…)`, `no match`.
+    pub detail: String,
+    /// What it said in full, where it said anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub justification: Option<String>,
+    /// The turns it cites, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<u32>,
+    /// The share of the transcript that it was shown, 0-1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown: Option<f64>,
+}
+
+impl MemberReport {
+    /// The opinion that composition sees.
+    pub fn opinion(&self) -> Opinion {
+        Opinion {
+            name: self.name.clone(),
+            weight: self.weight,
+            gate: self.gate,
+            outcome: self.outcome.clone(),
+            detail: self.detail.clone(),
+            out_of_budget: false,
+        }
+    }
+}
+
+/// A verdict about to be recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The group.
+    pub group: GroupId,
+    /// Its name at the time.
+    pub group_name: String,
+    /// The version of the group's recipe.
+    pub group_version: i64,
+    /// The session.
+    pub session: SessionId,
+    /// What was read.
+    pub read: Goal,
+    /// What the group says.
+    pub composition: Composition,
+    /// Every member's report, in member order.
+    pub members: Vec<MemberReport>,
+    /// Composed without members that were waited for in vain.
+    pub incomplete: bool,
+    /// The last turn's trace.
+    pub anchor_trace: TraceId,
+    /// The agent that held the conversation.
+    pub agent: Option<Agent>,
+    /// The last turn's own place in time: where every chart counts this verdict.
+    pub last_turn_at: Timestamp,
+    /// How many turns were read.
+    pub turns: i64,
+    /// How many spans were read.
+    pub spans: i64,
+    /// Below this rating a signal is raised.
+    pub alert_threshold: Option<f64>,
+    /// The signal's severity.
+    pub severity: Severity,
+}

@@ -1,0 +1,9 @@
+//! Afterword: once a conversation with an AI agent has gone quiet, decides whether it went well.
+//!
+//! The floors, imports pointing down only: [`domain`] holds the rules, [`clock`], [`entropy`] and [`store`] the facts,
+//! [`ingest`] and [`scorers`] the ways in and the opinions, [`worker`] and [`http`] the services, [`config`] and [`cli`] the
+//! wiring. `docs/ARCHITECTURE.md` maps every file.
+
+pub mod clock;
+pub mod domain;
+pub mod entropy;
