@@ -7,3 +7,6 @@
 pub mod clock;
 pub mod domain;
 pub mod entropy;
+
+#[cfg(test)]
+mod test_support;
