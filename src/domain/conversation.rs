@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::content::{Speaker, text_of};
 use super::ids::{SessionId, SpanId, TraceId};
-use super::span::{SpanKind, StoredSpan, ToolCall, hex};
+use super::span::{SpanBody, SpanKind, StoredSpan, ToolCall, hex};
 use super::time::Timestamp;
 use super::transcript::{self, ToolContext};
 use super::turns::{self, Node};
@@ -54,6 +54,21 @@ pub struct Conversation {
     pub span_count: usize,
     /// The spans of the anchor trace, the trace of the last turn, in time order.
     pub anchor: Vec<StoredSpan>,
+}
+
+impl Agent {
+    /// The agent that a turn's head names: the first present of the client's agent id, the agent's name, the service's name
+    /// and the span's own name.
+    pub fn named_by(span_name: &str, body: &SpanBody) -> Option<Self> {
+        let present = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        let name = present(body.agent_name.as_deref())
+            .or_else(|| present(body.service_name.as_deref()))
+            .or_else(|| present(Some(span_name)));
+        match present(body.agent_id.as_deref()) {
+            Some(id) => Some(Self { name: name.unwrap_or_else(|| id.clone()), id }),
+            None => name.map(|name| Self { id: name.clone(), name }),
+        }
+    }
 }
 
 impl Conversation {
@@ -159,7 +174,7 @@ fn read_turn(trace_id: &TraceId, spans: &[StoredSpan], shape: &turns::Turn) -> (
         error: heads().find_map(|head| head.span.body.error.clone()),
         tool_calls: tool_calls(spans, shape),
     };
-    (turn, agent_of(head))
+    (turn, Agent::named_by(&head.span.name, &head.span.body))
 }
 
 /// What the turn's spans below its root gave out in the agent's name. A text that a span and one of its ancestors both say
@@ -218,23 +233,11 @@ fn tool_calls(spans: &[StoredSpan], shape: &turns::Turn) -> Vec<ToolCall> {
     calls
 }
 
-fn agent_of(head: &StoredSpan) -> Option<Agent> {
-    let body = &head.span.body;
-    let present = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
-    let name = present(&body.agent_name)
-        .or_else(|| present(&body.service_name))
-        .or_else(|| present(&Some(head.span.name.clone())));
-    match present(&body.agent_id) {
-        Some(id) => Some(Agent { name: name.unwrap_or_else(|| id.clone()), id }),
-        None => name.map(|name| Agent { id: name.clone(), name }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::span::{Origin, Span, SpanBody};
+    use super::super::span::{Origin, Span};
     use super::*;
 
     fn span(

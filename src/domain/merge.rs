@@ -1,0 +1,562 @@
+//! Merging: what arriving spans change, given what is stored. One pure decision for a batch of one project's spans.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::attach::{self, Link};
+use super::ids::{SessionId, SpanId, TraceId};
+use super::share::{self, Share, SpanFacts};
+use super::span::{Origin, Span};
+use super::time::{Micros, Timestamp};
+
+/// What is stored of a span, beside its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// Its light facts, the session it belongs to among them.
+    pub facts: SpanFacts,
+    /// The session id it carries itself.
+    pub tag: Option<SessionId>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// When it says it began.
+    pub started_at: Option<Timestamp>,
+    /// When it says it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Whether it belongs to a dataset run.
+    pub eval_run: bool,
+    /// The digest of its content.
+    pub digest: String,
+}
+
+/// A span that arrives, with what was computed of it beforehand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incoming {
+    /// The span.
+    pub span: Span,
+    /// Its body as stored.
+    pub body: String,
+    /// The digest of its content.
+    pub digest: String,
+}
+
+/// What became of one arriving span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was not known before.
+    New,
+    /// It was known and its content wins.
+    Changed,
+    /// It was known with the same content.
+    Same,
+    /// It was known with content that wins over this.
+    Older,
+}
+
+/// What a batch changes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Merged {
+    /// What became of each arriving span, in order.
+    pub fates: Vec<Fate>,
+    /// Rows to write whole, each with the index of the arriving span that holds its content.
+    pub written: Vec<(usize, Known)>,
+    /// Rows whose trace or session changed, each with the trace it is stored under so far. To be carried out before `written`.
+    pub moved: Vec<(TraceId, Known)>,
+    /// Every session whose content changed, with what to add to its counts.
+    pub sessions: BTreeMap<SessionId, Change>,
+    /// The traces that were written or changed.
+    pub traces: BTreeSet<TraceId>,
+}
+
+/// What changes about a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// To be added to turns.
+    pub turns: i64,
+    /// To be added to rootless turns.
+    pub rootless: i64,
+    /// To be added to spans.
+    pub spans: i64,
+    /// To be added to errors.
+    pub errors: i64,
+    /// To be added to latency.
+    pub latency: Micros,
+    /// The first place in time, if it lies before the stored one.
+    pub first_at: Timestamp,
+    /// The last place in time, if it lies after the stored one.
+    pub recent_at: Timestamp,
+    /// The last turn's place in time, if it lies after the stored one.
+    pub last_turn_at: Option<Timestamp>,
+    /// The last arrival in a turn without a root, if it lies after the stored one.
+    pub rootless_at: Option<Timestamp>,
+    /// Whether one of the four times above got less: they must be found again from all spans of the session.
+    pub shrunk: bool,
+}
+
+/// Decides what a batch of one project's spans changes. `known` holds every stored span of every trace concerned.
+pub fn merge(known: Vec<Known>, incoming: &[Incoming], now: Timestamp) -> Merged {
+    let mut table = Table::of(known);
+    let fates: Vec<Fate> = incoming.iter().enumerate().map(|(index, span)| table.take(index, span, now)).collect();
+    table.join_client_traces();
+    let traces = table.touched_traces();
+    table.attach(&traces);
+    let mut merged = Merged { fates, sessions: table.changes(&traces), traces, ..Merged::default() };
+    for row in table.rows {
+        if let Some(before) = row.before.filter(|before| {
+            before.trace_id != row.after.trace_id
+                || (row.source.is_none() && before.facts.session != row.after.facts.session)
+        }) {
+            merged.moved.push((before.trace_id, row.after.clone()));
+        }
+        if let Some(index) = row.source {
+            merged.written.push((index, row.after));
+        }
+    }
+    merged
+}
+
+/// One span before and after the batch.
+struct Entry {
+    before: Option<Known>,
+    after: Known,
+    /// The arriving span that holds its content, where its content is new.
+    source: Option<usize>,
+}
+
+struct Table {
+    rows: Vec<Entry>,
+    /// By what identifies a span: its own id for the client's, trace and span id for the others.
+    by_key: HashMap<(Option<TraceId>, SpanId), usize>,
+}
+
+fn key(origin: Origin, trace_id: &TraceId, span_id: &SpanId) -> (Option<TraceId>, SpanId) {
+    ((origin != Origin::Client).then(|| trace_id.clone()), span_id.clone())
+}
+
+impl Table {
+    fn of(known: Vec<Known>) -> Self {
+        let by_key =
+            known.iter().enumerate().map(|(n, row)| (key(row.origin, &row.trace_id, &row.facts.span_id), n)).collect();
+        let rows = known.into_iter().map(|row| Entry { before: Some(row.clone()), after: row, source: None }).collect();
+        Self { rows, by_key }
+    }
+
+    fn take(&mut self, index: usize, incoming: &Incoming, now: Timestamp) -> Fate {
+        let span = &incoming.span;
+        let key = key(span.origin, &span.trace_id, &span.span_id);
+        let Some(&place) = self.by_key.get(&key) else {
+            self.by_key.insert(key, self.rows.len());
+            self.rows.push(Entry { before: None, after: fresh(incoming, now), source: Some(index) });
+            return Fate::New;
+        };
+        let entry = &mut self.rows[place];
+        if entry.after.digest == incoming.digest {
+            return Fate::Same;
+        }
+        if (span.ended_at, &incoming.digest) < (entry.after.ended_at, &entry.after.digest) {
+            return Fate::Older;
+        }
+        let mut row = fresh(incoming, now);
+        // Without a start that holds, the first arrival keeps its place in time.
+        if span.started_at.is_none_or(|start| start > now) {
+            row.facts.at = entry.after.facts.at;
+        }
+        row.trace_id = entry.after.trace_id.clone();
+        entry.after = row;
+        entry.source = Some(index);
+        Fate::Changed
+    }
+
+    /// Gives every span of the client the trace that parent links join it to.
+    fn join_client_traces(&mut self) {
+        let parents: BTreeMap<SpanId, Option<SpanId>> = self
+            .rows
+            .iter()
+            .filter(|row| row.after.origin == Origin::Client)
+            .map(|row| (row.after.facts.span_id.clone(), row.after.facts.parent_id.clone()))
+            .collect();
+        if parents.is_empty() {
+            return;
+        }
+        let tops = attach::traces(&parents);
+        for row in self.rows.iter_mut().filter(|row| row.after.origin == Origin::Client) {
+            if let Some(top) = tops.get(&row.after.facts.span_id) {
+                row.after.trace_id = top.clone();
+            }
+        }
+    }
+
+    /// The traces, old and new, of every row whose content or trace changed.
+    fn touched_traces(&self) -> BTreeSet<TraceId> {
+        let mut traces = BTreeSet::new();
+        for row in &self.rows {
+            let old = row.before.as_ref().map(|before| &before.trace_id);
+            if row.source.is_some() || old.is_some_and(|old| *old != row.after.trace_id) {
+                traces.insert(row.after.trace_id.clone());
+                traces.extend(old.cloned());
+            }
+        }
+        traces
+    }
+
+    fn attach(&mut self, traces: &BTreeSet<TraceId>) {
+        for rows in self.by_trace(traces, |row| Some(&row.after)).values() {
+            let links: Vec<Link<'_>> = rows
+                .iter()
+                .map(|&n| {
+                    let row = &self.rows[n].after;
+                    Link {
+                        span_id: &row.facts.span_id,
+                        parent_id: row.facts.parent_id.as_ref(),
+                        tag: row.tag.as_ref(),
+                        started_at: row.started_at,
+                        eval_run: row.eval_run,
+                    }
+                })
+                .collect();
+            let sessions: Vec<Option<SessionId>> =
+                attach::sessions(&links).into_iter().map(Option::<&_>::cloned).collect();
+            for (&n, session) in rows.iter().zip(sessions) {
+                self.rows[n].after.facts.session = session;
+            }
+        }
+    }
+
+    /// The rows of each of `traces`, by the side of the entry that `side` picks.
+    fn by_trace(
+        &self,
+        traces: &BTreeSet<TraceId>,
+        side: impl Fn(&Entry) -> Option<&Known>,
+    ) -> BTreeMap<TraceId, Vec<usize>> {
+        let mut by_trace: BTreeMap<TraceId, Vec<usize>> = BTreeMap::new();
+        for (n, entry) in self.rows.iter().enumerate() {
+            if let Some(row) = side(entry).filter(|row| traces.contains(&row.trace_id)) {
+                by_trace.entry(row.trace_id.clone()).or_default().push(n);
+            }
+        }
+        by_trace
+    }
+
+    /// What changes about each session: the shares of the touched traces after, less those before. A session is named where
+    /// its spans or their content changed.
+    fn changes(&self, traces: &BTreeSet<TraceId>) -> BTreeMap<SessionId, Change> {
+        let mut changes: BTreeMap<SessionId, Change> = BTreeMap::new();
+        let shares = |side: fn(&Entry) -> Option<&Known>| -> BTreeMap<TraceId, BTreeMap<SessionId, Share>> {
+            let of = |rows: &Vec<usize>| {
+                let facts: Vec<SpanFacts> =
+                    rows.iter().filter_map(|&n| side(&self.rows[n]).map(|row| row.facts.clone())).collect();
+                share::of_trace(&facts)
+            };
+            self.by_trace(traces, side).iter().map(|(trace, rows)| (trace.clone(), of(rows))).collect()
+        };
+        let before = shares(|entry| entry.before.as_ref());
+        let after = shares(|entry| Some(&entry.after));
+        let concerned = self.changed_sessions();
+        let none = BTreeMap::new();
+        for trace in traces {
+            let (before, after) = (before.get(trace).unwrap_or(&none), after.get(trace).unwrap_or(&none));
+            for session in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
+                if concerned.contains(session) {
+                    let change = changes.entry(session.clone()).or_insert(Change::NOTHING);
+                    change.add(before.get(session), after.get(session));
+                }
+            }
+        }
+        changes
+    }
+
+    /// The sessions whose conversation this batch touches.
+    fn changed_sessions(&self) -> BTreeSet<SessionId> {
+        let mut changed = BTreeSet::new();
+        for row in &self.rows {
+            let old = row.before.as_ref().and_then(|before| before.facts.session.as_ref());
+            let new = row.after.facts.session.as_ref();
+            let trace_moved = row.before.as_ref().is_some_and(|before| before.trace_id != row.after.trace_id);
+            if row.source.is_some() || old != new || trace_moved {
+                changed.extend(old.cloned());
+                changed.extend(new.cloned());
+            }
+        }
+        changed
+    }
+}
+
+impl Change {
+    const NOTHING: Self = Self {
+        turns: 0,
+        rootless: 0,
+        spans: 0,
+        errors: 0,
+        latency: Micros::ZERO,
+        first_at: Timestamp::LATEST,
+        recent_at: Timestamp::EARLIEST,
+        last_turn_at: None,
+        rootless_at: None,
+        shrunk: false,
+    };
+
+    fn add(&mut self, before: Option<&Share>, after: Option<&Share>) {
+        for (share, sign) in [(before, -1), (after, 1)] {
+            if let Some(share) = share {
+                self.turns += sign * share.turns;
+                self.rootless += sign * share.rootless;
+                self.spans += sign * share.spans;
+                self.errors += sign * share.errors;
+                self.latency = Micros::new(self.latency.get() + sign * share.latency.get());
+            }
+        }
+        if let Some(after) = after {
+            self.first_at = self.first_at.min(after.first_at);
+            self.recent_at = self.recent_at.max(after.recent_at);
+            self.last_turn_at = self.last_turn_at.max(after.last_turn_at);
+            self.rootless_at = self.rootless_at.max(after.rootless_at);
+        }
+        self.shrunk |= match (before, after) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(before), Some(after)) => {
+                after.first_at > before.first_at
+                    || after.recent_at < before.recent_at
+                    || after.last_turn_at < before.last_turn_at
+            }
+        };
+    }
+}
+
+/// The row of a span that is not known yet.
+fn fresh(incoming: &Incoming, now: Timestamp) -> Known {
+    let span = &incoming.span;
+    let latency = match (span.started_at, span.ended_at) {
+        (Some(start), Some(end)) if end > start => end - start,
+        _ => Micros::ZERO,
+    };
+    Known {
+        trace_id: span.trace_id.clone(),
+        facts: SpanFacts {
+            span_id: span.span_id.clone(),
+            parent_id: span.parent_id.clone(),
+            session: None,
+            at: span.started_at.filter(|start| *start <= now).unwrap_or(now),
+            arrived_at: now,
+            content: span.has_content(),
+            error: span.body.error.is_some(),
+            latency,
+        },
+        tag: span.session_tag.clone(),
+        origin: span.origin,
+        started_at: span.started_at,
+        ended_at: span.ended_at,
+        eval_run: span.is_eval_run(),
+        digest: incoming.digest.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::span::{SpanBody, SpanKind};
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    struct Draft {
+        origin: Origin,
+        trace: u8,
+        id: u8,
+        parent: Option<u8>,
+        tag: Option<u8>,
+        start: i64,
+        end: i64,
+        text: Option<u8>,
+    }
+
+    fn incoming(draft: &Draft) -> Incoming {
+        let id = |n: u8| SpanId::trusted(format!("s{n:02}"));
+        let trace_id = match draft.origin {
+            Origin::Client => TraceId::trusted(id(draft.id).as_str()),
+            _ => TraceId::trusted(format!("t{}", draft.trace)),
+        };
+        let span = Span {
+            origin: draft.origin,
+            trace_id,
+            span_id: id(draft.id),
+            parent_id: draft.parent.map(id),
+            session_tag: draft.tag.map(|tag| SessionId::trusted(format!("session-{tag}"))),
+            kind: SpanKind::Agent,
+            name: "n".into(),
+            started_at: Some(Timestamp::from_micros(draft.start)),
+            ended_at: Some(Timestamp::from_micros(draft.end)),
+            body: SpanBody { output: draft.text.map(|text| json!(text.to_string())), ..SpanBody::default() },
+        };
+        let body = serde_json::to_string(&span.body).expect("json");
+        Incoming { digest: span.digest(&body), span, body }
+    }
+
+    /// A store that keeps what `merge` says, the way the real one does.
+    #[derive(Default)]
+    struct Model {
+        rows: BTreeMap<(TraceId, SpanId), Known>,
+        sessions: BTreeMap<SessionId, (i64, Change)>,
+    }
+
+    impl Model {
+        fn apply(&mut self, batch: &[Incoming], now: i64) -> Vec<Fate> {
+            let known: Vec<Known> = self.rows.values().cloned().collect();
+            let merged = merge(known, batch, Timestamp::from_micros(now));
+            for (old_trace, row) in merged.moved {
+                self.rows.remove(&(old_trace, row.facts.span_id.clone()));
+                self.rows.insert((row.trace_id.clone(), row.facts.span_id.clone()), row);
+            }
+            for (_, row) in merged.written {
+                self.rows.insert((row.trace_id.clone(), row.facts.span_id.clone()), row);
+            }
+            for (session, change) in merged.sessions {
+                let (revision, standing) = self.sessions.entry(session).or_insert((0, Change::NOTHING));
+                *revision += 1;
+                standing.turns += change.turns;
+                standing.rootless += change.rootless;
+                standing.spans += change.spans;
+                standing.errors += change.errors;
+                standing.latency = Micros::new(standing.latency.get() + change.latency.get());
+            }
+            merged.fates
+        }
+
+        /// The counts of each session, found again from nothing.
+        fn recount(&self) -> BTreeMap<SessionId, [i64; 5]> {
+            let mut by_trace: BTreeMap<&TraceId, Vec<SpanFacts>> = BTreeMap::new();
+            for ((trace, _), row) in &self.rows {
+                by_trace.entry(trace).or_default().push(row.facts.clone());
+            }
+            let mut counts: BTreeMap<SessionId, [i64; 5]> = BTreeMap::new();
+            for share in by_trace.values().flat_map(|spans| share::of_trace(spans)) {
+                let sum = counts.entry(share.0).or_default();
+                let of = [share.1.turns, share.1.rootless, share.1.spans, share.1.errors, share.1.latency.get()];
+                sum.iter_mut().zip(of).for_each(|(sum, n)| *sum += n);
+            }
+            counts
+        }
+
+        fn counted(&self) -> BTreeMap<SessionId, [i64; 5]> {
+            self.sessions
+                .iter()
+                .map(|(session, (_, c))| (session.clone(), [c.turns, c.rootless, c.spans, c.errors, c.latency.get()]))
+                .filter(|(_, counts)| counts.iter().any(|n| *n != 0))
+                .collect()
+        }
+
+        /// Where every span ended up, without anything that depends on when it arrived.
+        fn placed(&self) -> Vec<(String, String, Option<String>, String)> {
+            let placed = self.rows.values().map(|row| {
+                (
+                    row.trace_id.to_string(),
+                    row.facts.span_id.to_string(),
+                    row.facts.session.as_ref().map(ToString::to_string),
+                    row.digest.clone(),
+                )
+            });
+            placed.collect()
+        }
+    }
+
+    fn drafts() -> impl Strategy<Value = Vec<Draft>> {
+        let draft = (
+            0u8..2,
+            0u8..3,
+            0u8..8,
+            proptest::option::of(0u8..10),
+            proptest::option::of(0u8..3),
+            1i64..5,
+            5i64..9,
+            proptest::option::of(0u8..3),
+        );
+        proptest::collection::vec(draft, 1..14).prop_map(|list| {
+            list.into_iter()
+                .map(|(origin, trace, id, parent, tag, start, end, text)| Draft {
+                    origin: if origin == 0 { Origin::Client } else { Origin::Otlp },
+                    trace,
+                    id: id + 10 * origin,
+                    parent: parent.map(|parent| parent + 10 * origin),
+                    tag,
+                    start,
+                    end,
+                    text,
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        /// Whatever the order of arrival and the cut into batches, every span ends in the same trace and session with the
+        /// same content, and the counts kept by adding equal a recount.
+        #[test]
+        fn the_order_of_arrival_decides_nothing(
+            (drafts, shuffled) in drafts().prop_flat_map(|d| (Just(d.clone()), Just(d).prop_shuffle())), cut in 1usize..5,
+        ) {
+            let spans: Vec<Incoming> = drafts.iter().map(incoming).collect();
+            let mut at_once = Model::default();
+            at_once.apply(&spans, 1_000);
+            let mut bit_by_bit = Model::default();
+            let shuffled: Vec<Incoming> = shuffled.iter().map(incoming).collect();
+            for (n, batch) in shuffled.chunks(cut).enumerate() {
+                bit_by_bit.apply(batch, 1_000 + i64::try_from(n).unwrap());
+            }
+            prop_assert_eq!(at_once.placed(), bit_by_bit.placed());
+            for model in [&at_once, &bit_by_bit] {
+                prop_assert_eq!(model.counted(), model.recount());
+            }
+            let before: Vec<i64> = bit_by_bit.sessions.values().map(|(revision, _)| *revision).collect();
+            let fates = bit_by_bit.apply(&shuffled, 9_000);
+            prop_assert!(fates.iter().all(|fate| matches!(fate, Fate::Same | Fate::Older)));
+            let after: Vec<i64> = bit_by_bit.sessions.values().map(|(revision, _)| *revision).collect();
+            prop_assert_eq!(before, after);
+        }
+    }
+
+    #[test]
+    fn spans_that_move_raise_the_revision_of_both_sessions() {
+        let draft = |id, parent, tag, start| Draft {
+            origin: Origin::Otlp,
+            trace: 1,
+            id,
+            parent,
+            tag,
+            start,
+            end: 9,
+            text: Some(1),
+        };
+        let mut model = Model::default();
+        model.apply(&[incoming(&draft(1, Some(0), Some(7), 2)), incoming(&draft(2, Some(0), None, 3))], 100);
+        assert_eq!(model.sessions[&SessionId::trusted("session-7")].1.spans, 2);
+        model.apply(&[incoming(&draft(0, None, Some(8), 1))], 200);
+        let of = |n: &str| {
+            let (revision, change) = &model.sessions[&SessionId::trusted(n)];
+            (*revision, change.spans, change.turns)
+        };
+        assert_eq!(of("session-7"), (2, 1, 0));
+        assert_eq!(of("session-8"), (1, 2, 1));
+    }
+
+    #[test]
+    fn changed_content_wins_by_end_then_digest_whatever_the_order() {
+        let draft = |end, text| Draft {
+            origin: Origin::Otlp,
+            trace: 1,
+            id: 1,
+            parent: None,
+            tag: Some(1),
+            start: 1,
+            end,
+            text: Some(text),
+        };
+        let (early, late) = (incoming(&draft(5, 1)), incoming(&draft(6, 2)));
+        let mut forward = Model::default();
+        assert_eq!(forward.apply(std::slice::from_ref(&early), 10), [Fate::New]);
+        assert_eq!(forward.apply(std::slice::from_ref(&late), 11), [Fate::Changed]);
+        let mut backward = Model::default();
+        assert_eq!(backward.apply(&[late, early.clone()], 10), [Fate::New, Fate::Older]);
+        assert_eq!(forward.placed(), backward.placed());
+        assert_eq!(forward.apply(&[early], 12), [Fate::Older]);
+    }
+}

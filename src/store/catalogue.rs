@@ -1,0 +1,299 @@
+//! The catalogue: scorers and scorer groups, each with its immutable versions.
+
+use std::collections::BTreeMap;
+
+use super::engine::{Result, Row, Tx, args};
+use super::sql::statements;
+use super::{Store, StoreError, retrying};
+use crate::domain::group::{GroupSpec, MemberKind, Scope};
+use crate::domain::ids::{GroupId, ProjectId, ScorerId};
+use crate::domain::plan::LiveGroup;
+use crate::domain::scorer::Scorer;
+use crate::domain::time::{Micros, Timestamp};
+
+statements! {
+    SCORER = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at FROM scorers s
+        JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = s.version
+        WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 AND s.deleted_at IS NULL";
+    SCORERS = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at FROM scorers s
+        JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = s.version
+        WHERE s.project_id = $1 AND s.kind = $2 AND s.deleted_at IS NULL ORDER BY s.created_at DESC, s.scorer_id";
+    INSERT_SCORER = "INSERT INTO scorers (project_id, scorer_id, kind, name, version, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, 1, $5, $5)";
+    INSERT_SCORER_VERSION = "INSERT INTO scorer_versions (project_id, scorer_id, version, spec, created_at)
+        VALUES ($1, $2, $3, $4, $5)";
+    NEXT_SCORER_VERSION = "UPDATE scorers SET version = version + 1, name = $4, updated_at = $5
+        WHERE project_id = $1 AND scorer_id = $2 AND version = $3 AND deleted_at IS NULL RETURNING version";
+    DELETE_SCORER = "UPDATE scorers SET deleted_at = $4
+        WHERE project_id = $1 AND kind = $2 AND scorer_id = $3 AND deleted_at IS NULL";
+    GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
+        WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL";
+    GROUPS = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
+        WHERE project_id = $1 AND deleted_at IS NULL ORDER BY created_at DESC, group_id";
+    LIVE_GROUPS = "SELECT project_id, group_id, spec FROM scorer_groups
+        WHERE project_id = ANY($1) AND live AND deleted_at IS NULL ORDER BY project_id, group_id";
+    INSERT_GROUP = "INSERT INTO scorer_groups (project_id, group_id, name, version, live, spec, created_at, updated_at)
+        VALUES ($1, $2, $3, 1, $4, $5, $6, $6)";
+    NEXT_GROUP_VERSION = "UPDATE scorer_groups SET version = version + 1, name = $4, live = $5, spec = $6, updated_at = $7
+        WHERE project_id = $1 AND group_id = $2 AND version = $3 AND deleted_at IS NULL RETURNING version";
+    INSERT_GROUP_VERSION = "INSERT INTO scorer_group_versions (project_id, group_id, version, spec, created_at)
+        VALUES ($1, $2, $3, $4, $5)";
+    DELETE_GROUP = "UPDATE scorer_groups SET deleted_at = $3, live = false
+        WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL";
+    RECONSIDER = "INSERT INTO reconsiderations (project_id, arrived_since, position) VALUES ($1, $2, '')
+        ON CONFLICT (project_id) DO UPDATE SET position = '',
+            arrived_since = LEAST(reconsiderations.arrived_since, excluded.arrived_since)";
+}
+
+/// A scorer to be saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScorerDraft {
+    /// What kind of scorer.
+    pub kind: MemberKind,
+    /// Its name.
+    pub name: String,
+    /// The JSON of its kind's spec.
+    pub spec: String,
+}
+
+/// A group as it is saved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedGroup {
+    /// Its id.
+    pub id: GroupId,
+    /// The version of its recipe, from 1. Every edit makes a new one.
+    pub version: i64,
+    /// What people chose.
+    pub spec: GroupSpec,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When this version was made.
+    pub updated_at: Timestamp,
+}
+
+impl Store {
+    /// The scorer of that kind and id, at its newest version.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn scorer(&self, project: &ProjectId, kind: MemberKind, id: &str) -> Result<Option<Scorer>> {
+        let row = self.db.read().await?.fetch_one(&SCORER, args![project, kind.as_str(), id]).await?;
+        row.as_ref().map(read_scorer).transpose()
+    }
+
+    /// All scorers of a kind, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn scorers(&self, project: &ProjectId, kind: MemberKind) -> Result<Vec<Scorer>> {
+        self.db.read().await?.fetch(&SCORERS, args![project, kind.as_str()]).await?.iter().map(read_scorer).collect()
+    }
+
+    /// Saves a new scorer.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn create_scorer(&self, project: &ProjectId, draft: &ScorerDraft, now: Timestamp) -> Result<Scorer> {
+        let id = ScorerId::trusted(self.entropy.id());
+        let mut tx = self.db.write().await?;
+        tx.execute(&INSERT_SCORER, args![project, &id, draft.kind.as_str(), &draft.name, now]).await?;
+        tx.execute(&INSERT_SCORER_VERSION, args![project, &id, 1, &draft.spec, now]).await?;
+        tx.commit().await?;
+        let ScorerDraft { kind, name, spec } = draft.clone();
+        Ok(Scorer { id, kind, name, version: 1, spec, created_at: now, updated_at: now })
+    }
+
+    /// Saves an edit of `stored` as its next version. `None`: somebody else edited or deleted it meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn update_scorer(
+        &self,
+        project: &ProjectId,
+        stored: &Scorer,
+        draft: &ScorerDraft,
+        now: Timestamp,
+    ) -> Result<Option<Scorer>> {
+        let mut tx = self.db.write().await?;
+        let next = args![project, &stored.id, stored.version, &draft.name, now];
+        let Some(row) = tx.fetch_one(&NEXT_SCORER_VERSION, next).await? else { return Ok(None) };
+        let version = row.int(0)?;
+        tx.execute(&INSERT_SCORER_VERSION, args![project, &stored.id, version, &draft.spec, now]).await?;
+        tx.commit().await?;
+        let ScorerDraft { kind, name, spec } = draft.clone();
+        Ok(Some(Scorer { kind, name, version, spec, updated_at: now, ..stored.clone() }))
+    }
+
+    /// Deletes a scorer: it scores no more, its history stays. Answers whether there was one.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn delete_scorer(&self, project: &ProjectId, kind: MemberKind, id: &str, now: Timestamp) -> Result<bool> {
+        let mut tx = self.db.write().await?;
+        let deleted = tx.execute(&DELETE_SCORER, args![project, kind.as_str(), id, now]).await? > 0;
+        tx.commit().await?;
+        Ok(deleted)
+    }
+
+    /// The group of that id.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn group(&self, project: &ProjectId, id: &GroupId) -> Result<Option<SavedGroup>> {
+        self.db.read().await?.fetch_one(&GROUP, args![project, id]).await?.as_ref().map(read_group).transpose()
+    }
+
+    /// All groups, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn groups(&self, project: &ProjectId) -> Result<Vec<SavedGroup>> {
+        self.db.read().await?.fetch(&GROUPS, args![project]).await?.iter().map(read_group).collect()
+    }
+
+    /// What planning needs to know of a project's groups.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn live_groups(&self, project: &ProjectId) -> Result<Vec<LiveGroup>> {
+        let mut tx = self.db.read().await?;
+        Ok(live_groups(&mut tx, std::iter::once(project)).await?.remove(project).unwrap_or_default())
+    }
+
+    /// Saves a new group. Where it scores live, sessions that had content since `considered_since` are considered again.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn create_group(
+        &self,
+        project: &ProjectId,
+        spec: &GroupSpec,
+        now: Timestamp,
+        considered_since: Timestamp,
+    ) -> Result<SavedGroup> {
+        let id = GroupId::trusted(self.entropy.id());
+        let json = to_json(spec)?;
+        let live = is_live(spec);
+        let mut tx = self.db.write().await?;
+        tx.execute(&INSERT_GROUP, args![project, &id, &spec.name, live, &json, now]).await?;
+        tx.execute(&INSERT_GROUP_VERSION, args![project, &id, 1, &json, now]).await?;
+        if live {
+            tx.execute(&RECONSIDER, args![project, considered_since]).await?;
+        }
+        tx.commit().await?;
+        Ok(SavedGroup { id, version: 1, spec: spec.clone(), created_at: now, updated_at: now })
+    }
+
+    /// Saves an edit of `stored` as its next version. Where that changes which sessions it judges live, sessions that had
+    /// content since `considered_since` are considered again. `None`: somebody else edited or deleted it meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn update_group(
+        &self,
+        project: &ProjectId,
+        stored: &SavedGroup,
+        spec: &GroupSpec,
+        now: Timestamp,
+        considered_since: Timestamp,
+    ) -> Result<Option<SavedGroup>> {
+        let json = to_json(spec)?;
+        let mut tx = self.db.write().await?;
+        let next = args![project, &stored.id, stored.version, &spec.name, is_live(spec), &json, now];
+        let Some(row) = tx.fetch_one(&NEXT_GROUP_VERSION, next).await? else { return Ok(None) };
+        let version = row.int(0)?;
+        tx.execute(&INSERT_GROUP_VERSION, args![project, &stored.id, version, &json, now]).await?;
+        if is_live(spec) && selects_differently(&stored.spec, spec) {
+            tx.execute(&RECONSIDER, args![project, considered_since]).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(SavedGroup { version, spec: spec.clone(), updated_at: now, ..stored.clone() }))
+    }
+
+    /// Deletes a group: it judges no more, its verdicts stay. Answers whether there was one.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn delete_group(&self, project: &ProjectId, id: &GroupId, now: Timestamp) -> Result<bool> {
+        retrying!(self.delete_group_once(project, id, now))
+    }
+
+    async fn delete_group_once(&self, project: &ProjectId, id: &GroupId, now: Timestamp) -> Result<bool> {
+        let mut tx = self.db.write().await?;
+        let deleted = tx.execute(&DELETE_GROUP, args![project, id, now]).await? > 0;
+        tx.commit().await?;
+        Ok(deleted)
+    }
+}
+
+/// The groups that score sessions live, by project.
+pub(super) async fn live_groups(
+    tx: &mut Tx,
+    projects: impl Iterator<Item = &ProjectId>,
+) -> Result<BTreeMap<ProjectId, Vec<LiveGroup>>> {
+    let projects: Vec<String> = projects.map(ToString::to_string).collect();
+    let mut groups: BTreeMap<ProjectId, Vec<LiveGroup>> = BTreeMap::new();
+    for row in tx.fetch(&LIVE_GROUPS, args![projects]).await? {
+        let spec: GroupSpec = from_json(&row.text(2)?)?;
+        if let Some(group) = live_group(GroupId::trusted(row.text(1)?), &spec) {
+            groups.entry(ProjectId::trusted(row.text(0)?)).or_default().push(group);
+        }
+    }
+    Ok(groups)
+}
+
+/// What planning needs to know of a group; `None` where it does not score sessions live.
+pub(super) fn live_group(id: GroupId, spec: &GroupSpec) -> Option<LiveGroup> {
+    let online = spec.online.as_ref().filter(|online| online.enabled && online.scope == Scope::Session)?;
+    Some(LiveGroup {
+        id,
+        sample_rate: online.sample_rate,
+        idle: Micros::seconds(online.idle_seconds),
+        min_turns: online.min_turns,
+    })
+}
+
+fn is_live(spec: &GroupSpec) -> bool {
+    spec.online.as_ref().is_some_and(|online| online.enabled && online.scope == Scope::Session)
+}
+
+/// Whether an edit may make sessions wanted that were not: enabling, or a change of scope, rate, idle time or turns.
+fn selects_differently(before: &GroupSpec, after: &GroupSpec) -> bool {
+    let selection = |spec: &GroupSpec| {
+        let online = spec.online.as_ref();
+        online.map(|o| (o.enabled, o.scope, o.sample_rate.to_bits(), o.idle_seconds, o.min_turns))
+    };
+    selection(before) != selection(after)
+}
+
+pub(super) fn to_json<T: serde::Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| StoreError::Refused(format!("can't be written as JSON: {error}")))
+}
+
+pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+pub(super) fn read_scorer(row: &Row) -> Result<Scorer> {
+    let kind = row.text(1)?;
+    Ok(Scorer {
+        id: ScorerId::trusted(row.text(0)?),
+        kind: MemberKind::from_name(&kind)
+            .ok_or_else(|| StoreError::Corrupt(format!("a scorer of kind \"{kind}\"")))?,
+        name: row.text(2)?,
+        version: row.int(3)?,
+        spec: row.text(4)?,
+        created_at: row.time(5)?,
+        updated_at: row.time(6)?,
+    })
+}
+
+fn read_group(row: &Row) -> Result<SavedGroup> {
+    Ok(SavedGroup {
+        id: GroupId::trusted(row.text(0)?),
+        version: row.int(1)?,
+        spec: from_json(&row.text(2)?)?,
+        created_at: row.time(3)?,
+        updated_at: row.time(4)?,
+    })
+}

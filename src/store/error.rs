@@ -1,0 +1,102 @@
+//! What can go wrong with the store, told so that a person knows what to do next.
+
+use sqlx::error::DatabaseError;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database could not be reached, or the connection broke.
+    #[error("the database can't be reached: {0}. Check database.url and that the server runs")]
+    Unreachable(String),
+    /// Another writer was in the way; the same operation may succeed when it is tried again.
+    #[error("the database was busy with another writer: {0}")]
+    Conflict(String),
+    /// The database can't be written.
+    #[error("the database is read-only: {0}. Check the file's permissions, or that this is not a standby server")]
+    ReadOnly(String),
+    /// No room is left.
+    #[error("no room is left for the database: {0}. Free some disk space; nothing already accepted is lost")]
+    Full(String),
+    /// The database was migrated by a newer version of this program.
+    #[error(
+        "the database is newer than this program: it holds migration {0}. Use the version of afterword that wrote it, or a newer one"
+    )]
+    Newer(i64),
+    /// The database's address can't be used.
+    #[error("database.url: {0}")]
+    BadUrl(String),
+    /// A stored value can't be read back.
+    #[error("a stored value can't be read: {0}")]
+    Corrupt(String),
+    /// Anything else the database answered.
+    #[error("the database refused: {0}")]
+    Refused(String),
+}
+
+impl StoreError {
+    /// Whether the same operation may succeed when it is tried again at once.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict(_))
+    }
+
+    /// Whether it is the surroundings that are at fault, so that a later try may succeed.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Conflict(_) | Self::ReadOnly(_) | Self::Full(_))
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Database(answer) => classify(answer.as_ref()),
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => Self::Unreachable(error.to_string()),
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
+                Self::Corrupt(error.to_string())
+            }
+            sqlx::Error::Configuration(_) => Self::BadUrl(error.to_string()),
+            _ => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<sqlx::migrate::MigrateError> for StoreError {
+    fn from(error: sqlx::migrate::MigrateError) -> Self {
+        use sqlx::migrate::MigrateError;
+        match error {
+            MigrateError::VersionMissing(version) => Self::Newer(version),
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
+            other => Self::Refused(other.to_string()),
+        }
+    }
+}
+
+/// SQLite answers with result codes (<https://www.sqlite.org/rescode.html>; the low byte is the primary code), PostgreSQL with
+/// SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+fn classify(answer: &dyn DatabaseError) -> StoreError {
+    let text = answer.message().to_owned();
+    let code = answer.code().unwrap_or_default().into_owned();
+    if answer.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some() {
+        return match code.as_str() {
+            "40001" | "40P01" | "55P03" => StoreError::Conflict(text),
+            "25006" => StoreError::ReadOnly(text),
+            "53100" => StoreError::Full(text),
+            "3D000" | "28000" | "28P01" => StoreError::Unreachable(text),
+            _ if code.starts_with("08") || code.starts_with("57P") || code.starts_with("53") => {
+                StoreError::Unreachable(text)
+            }
+            _ => StoreError::Refused(text),
+        };
+    }
+    match code.parse::<i32>().map(|code| code & 0xff) {
+        Ok(5 | 6) => StoreError::Conflict(text),
+        Ok(8) => StoreError::ReadOnly(text),
+        Ok(10 | 14) => StoreError::Unreachable(text),
+        Ok(11 | 26) => StoreError::Corrupt(text),
+        Ok(13) => StoreError::Full(text),
+        _ => StoreError::Refused(text),
+    }
+}

@@ -1,0 +1,289 @@
+//! Ingest: spans into the store, attached to their sessions, revisions raised, alarms armed: one transaction a batch.
+//!
+//! Lock order, always by sorted key: projects (only for spans of the existing client), traces, spans, sessions. The trace
+//! rows make writers of one trace wait for each other: without them a child and its root in two transactions would not see
+//! each other, and the child would stay without a session. Spans of the existing client carry no trace id, so which trace
+//! they join is known only after reading; their writers wait for each other by project, and group commit keeps that short.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::engine::{Result, Row, Tx, args};
+use super::sql::statements;
+use super::{Store, retrying};
+use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
+use crate::domain::merge::{self, Change, Fate, Incoming, Known, Merged};
+use crate::domain::share::{self, Share, SpanFacts};
+use crate::domain::span::{Origin, Span};
+use crate::domain::time::{Micros, Timestamp};
+
+statements! {
+    LOCK_PROJECT = "SELECT project_id FROM projects WHERE project_id = $1 FOR NO KEY UPDATE";
+    TRACES_OF_CLIENT = "SELECT trace_id FROM spans WHERE project_id = $1 AND span_id = ANY($2) AND origin = 'client'";
+    KNOWN_OF_TRACES = "SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency,
+            trace_id, session_tag, origin, started_at, ended_at, eval_run, digest
+        FROM spans WHERE project_id = $1 AND trace_id = ANY($2)";
+    FACTS_OF_SESSION = "SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency, trace_id
+        FROM spans WHERE project_id = $1 AND session_id = $2";
+    SET_TIMES = "UPDATE sessions SET first_at = $3, recent_at = $4, recent_hour = $5, last_turn_at = $6, rootless_at = $7
+        WHERE project_id = $1 AND session_id = $2";
+    @bulk {
+        UPSERT_TRACES(1; trace_id Text) = "INSERT INTO traces (project_id, trace_id, writes)
+            SELECT $1, trace_id, 1 FROM v WHERE true
+            ON CONFLICT (project_id, trace_id) DO UPDATE SET writes = traces.writes + 1
+            RETURNING trace_id, writes";
+        MOVE_SPANS(1; old_trace Text, span_id Text, trace_id Text, session_id Text) = "UPDATE spans
+            SET trace_id = v.trace_id, session_id = v.session_id FROM v
+            WHERE spans.project_id = $1 AND spans.trace_id = v.old_trace AND spans.span_id = v.span_id";
+        UPSERT_SPANS(1; trace_id Text, span_id Text, parent_id Text, session_id Text, session_tag Text, origin Text,
+            kind Text, name Text, started_at Int, ended_at Int, at Int, arrived_at Int, latency Int, has_content Flag,
+            has_error Flag, eval_run Flag, digest Text, body Text) = "INSERT INTO spans (project_id, trace_id, span_id,
+                parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at, arrived_at, latency,
+                has_content, has_error, eval_run, digest, body)
+            SELECT $1, trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
+                arrived_at, latency, has_content, has_error, eval_run, digest, body FROM v WHERE true
+            ON CONFLICT (project_id, trace_id, span_id) DO UPDATE SET
+                parent_id = excluded.parent_id, session_id = excluded.session_id, session_tag = excluded.session_tag,
+                kind = excluded.kind, name = excluded.name, started_at = excluded.started_at, ended_at = excluded.ended_at,
+                at = excluded.at, arrived_at = excluded.arrived_at, latency = excluded.latency,
+                has_content = excluded.has_content, has_error = excluded.has_error, eval_run = excluded.eval_run,
+                digest = excluded.digest, body = excluded.body";
+        UPSERT_SESSIONS(3; session_id Text, turns Int, rootless Int, rootless_at Int, spans Int, errors Int, latency Int,
+            first_at Int, recent_at Int, recent_hour Int, last_turn_at Int) = "INSERT INTO sessions (project_id, session_id,
+                revision, last_arrival_at, check_at, turns, rootless, rootless_at, spans, errors, latency, first_at,
+                recent_at, recent_hour, last_turn_at)
+            SELECT $1, session_id, 1, CAST($2 AS BIGINT), CAST($3 AS BIGINT), turns, rootless, rootless_at, spans, errors, latency, first_at, recent_at,
+                recent_hour, last_turn_at FROM v WHERE true
+            ON CONFLICT (project_id, session_id) DO UPDATE SET
+                revision = sessions.revision + 1,
+                last_arrival_at = GREATEST(sessions.last_arrival_at, excluded.last_arrival_at),
+                check_at = CASE WHEN sessions.check_at <= excluded.check_at THEN sessions.check_at
+                    ELSE excluded.check_at END,
+                turns = sessions.turns + excluded.turns,
+                rootless = sessions.rootless + excluded.rootless,
+                rootless_at = GREATEST(COALESCE(sessions.rootless_at, excluded.rootless_at),
+                    COALESCE(excluded.rootless_at, sessions.rootless_at)),
+                spans = sessions.spans + excluded.spans,
+                errors = sessions.errors + excluded.errors,
+                latency = sessions.latency + excluded.latency,
+                first_at = LEAST(sessions.first_at, excluded.first_at),
+                recent_at = GREATEST(sessions.recent_at, excluded.recent_at),
+                recent_hour = GREATEST(sessions.recent_hour, excluded.recent_hour),
+                last_turn_at = GREATEST(COALESCE(sessions.last_turn_at, excluded.last_turn_at),
+                    COALESCE(excluded.last_turn_at, sessions.last_turn_at))";
+    }
+}
+
+/// Spans that arrived together for one project.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// The project, from the key alone.
+    pub project: ProjectId,
+    /// The spans.
+    pub spans: Vec<Span>,
+    /// How long after this arrival the planner should look at the sessions, see [`crate::domain::plan::margin`].
+    pub margin: Micros,
+}
+
+/// What became of an arrival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// What became of each span, in order.
+    pub fates: Vec<Fate>,
+}
+
+impl Store {
+    /// Stores arrivals in one transaction. When it answers, what arrived survives a crash.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError); nothing of any arrival is stored then.
+    pub async fn ingest(&self, arrivals: &[Arrival], now: Timestamp) -> Result<Vec<Receipt>> {
+        let prepared: BTreeMap<&ProjectId, Batch> = prepare(arrivals);
+        let fates = retrying!(self.ingest_once(&prepared, now))?;
+        let mut fates: BTreeMap<&ProjectId, std::vec::IntoIter<Fate>> =
+            fates.into_iter().map(|(project, fates)| (project, fates.into_iter())).collect();
+        Ok(arrivals
+            .iter()
+            .map(|arrival| {
+                let of_project = fates.get_mut(&arrival.project);
+                Receipt { fates: of_project.map(|fates| fates.take(arrival.spans.len()).collect()).unwrap_or_default() }
+            })
+            .collect())
+    }
+
+    async fn ingest_once<'a>(
+        &self,
+        batches: &BTreeMap<&'a ProjectId, Batch>,
+        now: Timestamp,
+    ) -> Result<Vec<(&'a ProjectId, Vec<Fate>)>> {
+        let mut tx = self.db.write().await?;
+        let mut fates = Vec::with_capacity(batches.len());
+        for (project, batch) in batches {
+            let known = known(&mut tx, project, batch).await?;
+            let merged = merge::merge(known, &batch.spans, now);
+            write(&mut tx, project, batch, &merged, now).await?;
+            fates.push((*project, merged.fates));
+        }
+        tx.commit().await?;
+        Ok(fates)
+    }
+}
+
+/// One project's spans of a batch, with what can be computed before the transaction.
+struct Batch {
+    spans: Vec<Incoming>,
+    margin: Micros,
+    /// The traces that spans name themselves, sorted.
+    traces: BTreeSet<TraceId>,
+    /// The ids, their own and their parents', of spans of the existing client.
+    client_ids: BTreeSet<SpanId>,
+}
+
+fn prepare(arrivals: &[Arrival]) -> BTreeMap<&ProjectId, Batch> {
+    let mut batches: BTreeMap<&ProjectId, Batch> = BTreeMap::new();
+    for arrival in arrivals {
+        let batch = batches.entry(&arrival.project).or_insert_with(|| Batch {
+            spans: Vec::with_capacity(arrival.spans.len()),
+            margin: arrival.margin,
+            traces: BTreeSet::new(),
+            client_ids: BTreeSet::new(),
+        });
+        batch.margin = batch.margin.min(arrival.margin);
+        for span in &arrival.spans {
+            if span.origin == Origin::Client {
+                batch.client_ids.insert(span.span_id.clone());
+                batch.client_ids.extend(span.parent_id.clone());
+            } else {
+                batch.traces.insert(span.trace_id.clone());
+            }
+            let body = serde_json::to_string(&span.body).unwrap_or_else(|_| "{}".to_owned());
+            batch.spans.push(Incoming { digest: span.digest(&body), body, span: span.clone() });
+        }
+    }
+    batches
+}
+
+/// Takes the locks, and reads every stored span of every trace concerned.
+async fn known(tx: &mut Tx, project: &ProjectId, batch: &Batch) -> Result<Vec<Known>> {
+    let mut traces: BTreeSet<String> = BTreeSet::new();
+    if !batch.client_ids.is_empty() {
+        tx.fetch(&LOCK_PROJECT, args![project]).await?;
+        let ids: Vec<String> = batch.client_ids.iter().map(ToString::to_string).collect();
+        for row in tx.fetch(&TRACES_OF_CLIENT, args![project, ids.clone()]).await? {
+            traces.insert(row.text(0)?);
+        }
+        // A parent that is not known yet stands for a trace: its children wait there.
+        traces.extend(ids);
+    }
+    let rows = batch.traces.iter().map(|trace| args![trace]).collect();
+    for row in tx.bulk(&UPSERT_TRACES, args![project], rows).await? {
+        // The first write of a trace finds no spans: bulk loads of new traces read nothing back.
+        if row.int(1)? > 1 {
+            traces.insert(row.text(0)?);
+        }
+    }
+    if traces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let traces: Vec<String> = traces.into_iter().collect();
+    tx.fetch(&KNOWN_OF_TRACES, args![project, traces]).await?.iter().map(read_known).collect()
+}
+
+async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged, now: Timestamp) -> Result<()> {
+    let new_traces = merged.traces.difference(&batch.traces).map(|trace| args![trace]).collect();
+    tx.bulk(&UPSERT_TRACES, args![project], new_traces).await?;
+    let moved = merged.moved.iter().map(|(old_trace, row)| {
+        args![old_trace, &row.facts.span_id, &row.trace_id, row.facts.session.clone().map(String::from)]
+    });
+    tx.bulk(&MOVE_SPANS, args![project], moved.collect()).await?;
+    let written = merged.written.iter().map(|(index, row)| span_row(&batch.spans[*index], row));
+    tx.bulk(&UPSERT_SPANS, args![project], written.collect()).await?;
+    let check_at = now + batch.margin;
+    let sessions = merged.sessions.iter().map(|(session, change)| session_row(session, change));
+    tx.bulk(&UPSERT_SESSIONS, args![project, now, check_at], sessions.collect()).await?;
+    for (session, _) in merged.sessions.iter().filter(|(_, change)| change.shrunk) {
+        find_times_again(tx, project, session).await?;
+    }
+    Ok(())
+}
+
+fn span_row(incoming: &Incoming, row: &Known) -> Vec<super::engine::Arg> {
+    let span = &incoming.span;
+    args![
+        &row.trace_id,
+        &row.facts.span_id,
+        span.parent_id.clone().map(String::from),
+        row.facts.session.clone().map(String::from),
+        span.session_tag.clone().map(String::from),
+        span.origin.as_str(),
+        span.kind.as_str(),
+        &span.name,
+        row.started_at,
+        row.ended_at,
+        row.facts.at,
+        row.facts.arrived_at,
+        row.facts.latency.get(),
+        row.facts.content,
+        row.facts.error,
+        row.eval_run,
+        &row.digest,
+        &incoming.body,
+    ]
+}
+
+fn session_row(session: &SessionId, change: &Change) -> Vec<super::engine::Arg> {
+    args![
+        session,
+        change.turns,
+        change.rootless,
+        change.rootless_at,
+        change.spans,
+        change.errors,
+        change.latency.get(),
+        change.first_at,
+        change.recent_at,
+        change.recent_at.hour(),
+        change.last_turn_at,
+    ]
+}
+
+/// Adding can't lower a maximum: where spans left a session or changed their times, its times are found from all its spans.
+async fn find_times_again(tx: &mut Tx, project: &ProjectId, session: &SessionId) -> Result<()> {
+    let mut by_trace: BTreeMap<String, Vec<SpanFacts>> = BTreeMap::new();
+    for row in tx.fetch(&FACTS_OF_SESSION, args![project, session]).await? {
+        by_trace.entry(row.text(8)?).or_default().push(read_facts(&row)?);
+    }
+    let shares: Vec<Share> = by_trace.values().filter_map(|spans| share::of_trace(spans).remove(session)).collect();
+    let first_at = shares.iter().map(|share| share.first_at).min().unwrap_or(Timestamp::LATEST);
+    let recent_at = shares.iter().map(|share| share.recent_at).max().unwrap_or(Timestamp::EARLIEST);
+    let last_turn_at = shares.iter().filter_map(|share| share.last_turn_at).max();
+    let rootless_at = shares.iter().filter_map(|share| share.rootless_at).max();
+    let times = args![project, session, first_at, recent_at, recent_at.hour(), last_turn_at, rootless_at];
+    tx.execute(&SET_TIMES, times).await?;
+    Ok(())
+}
+
+fn read_facts(row: &Row) -> Result<SpanFacts> {
+    Ok(SpanFacts {
+        span_id: SpanId::trusted(row.text(0)?),
+        parent_id: row.opt_text(1)?.map(SpanId::trusted),
+        session: row.opt_text(2)?.map(SessionId::trusted),
+        at: row.time(3)?,
+        arrived_at: row.time(4)?,
+        content: row.flag(5)?,
+        error: row.flag(6)?,
+        latency: Micros::new(row.int(7)?),
+    })
+}
+
+fn read_known(row: &Row) -> Result<Known> {
+    Ok(Known {
+        facts: read_facts(row)?,
+        trace_id: TraceId::trusted(row.text(8)?),
+        tag: row.opt_text(9)?.map(SessionId::trusted),
+        origin: Origin::from_name(&row.text(10)?),
+        started_at: row.opt_time(11)?,
+        ended_at: row.opt_time(12)?,
+        eval_run: row.flag(13)?,
+        digest: row.text(14)?,
+    })
+}

@@ -1,0 +1,229 @@
+//! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
+
+mod catalogue;
+mod engine;
+mod error;
+mod ingest;
+mod ledger;
+mod plan;
+mod projects;
+mod record;
+mod sessions;
+mod signals;
+mod spans;
+mod sql;
+mod verdicts;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Executor as _, SqlSafeStr as _};
+
+use crate::clock::{Clock, SystemClock};
+use crate::domain::time::Timestamp;
+use crate::entropy::Entropy;
+
+pub use catalogue::{SavedGroup, ScorerDraft};
+pub use engine::Result;
+pub use error::StoreError;
+pub use ingest::{Arrival, Receipt};
+pub use ledger::{JudgeCall, StoredAnswer};
+pub use plan::{PlanSettings, Planned};
+pub use projects::{Key, Project};
+pub use record::{Recorded, SessionEnd, Try};
+pub use sessions::SessionRow;
+pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
+pub use spans::{SpanRow, api_id};
+pub use verdicts::{RatedVerdict, VerdictRow};
+pub use work::{Claimed, GatheredGroup, GatheredSession, Gathering};
+
+use engine::Db;
+
+/// How to reach the database.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    /// `sqlite://path` or `postgres://…`.
+    pub url: String,
+    /// The most connections to a PostgreSQL server.
+    pub max_connections: u32,
+    /// How long to wait for another writer (SQLite) or for a free connection.
+    pub busy_timeout: Duration,
+}
+
+impl StoreSettings {
+    /// Settings for a URL, everything else at its default.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { url: url.into(), max_connections: 10, busy_timeout: Duration::from_secs(5) }
+    }
+}
+
+/// The store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    db: Db,
+    entropy: Arc<dyn Entropy>,
+}
+
+/// How many readers an SQLite file gets beside its one writer.
+const LITE_READERS: u32 = 4;
+
+/// Tries an operation again while another writer is in the way. The operation is one transaction, so that a try that failed
+/// left nothing behind.
+macro_rules! retrying {
+    ($once:expr) => {{
+        let mut tries = 0_u64;
+        loop {
+            match $once.await {
+                Err(error) if $crate::store::StoreError::is_conflict(&error) && tries < 10 => {
+                    tries += 1;
+                    tokio::time::sleep(std::time::Duration::from_millis(5 * tries)).await;
+                }
+                other => break other,
+            }
+        }
+    }};
+}
+pub(crate) use retrying;
+
+impl Store {
+    /// Opens the database and brings its tables up to date. An SQLite file is created where it does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the URL is not understood, the database can't be reached or written, or it is newer than this program.
+    pub async fn open(settings: &StoreSettings, entropy: Arc<dyn Entropy>) -> Result<Self> {
+        let db = if let Some(path) = settings.url.strip_prefix("sqlite://") {
+            open_lite(path, settings).await?
+        } else if settings.url.starts_with("postgres://") || settings.url.starts_with("postgresql://") {
+            open_pg(settings).await?
+        } else {
+            return Err(StoreError::BadUrl("must begin with sqlite:// or postgres://".to_owned()));
+        };
+        Ok(Self { db, entropy })
+    }
+
+    /// Closes all connections, once those in use are given back.
+    pub async fn close(&self) {
+        match &self.db {
+            Db::Lite { writer, reader } => {
+                reader.close().await;
+                writer.close().await;
+            }
+            Db::Pg(pool) => pool.close().await,
+        }
+    }
+
+    /// Makes `clock` follow the database server's clock, so that many workers agree on the time. An SQLite file has no clock
+    /// of its own: there the machine's is the one.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the database can't be asked.
+    pub async fn follow_clock(&self, clock: &SystemClock) -> Result<()> {
+        if let Db::Pg(pool) = &self.db {
+            let asked = clock.now();
+            let micros: i64 = sqlx::query_scalar(DATABASE_TIME).fetch_one(pool).await?;
+            // Half of the round trip lies between the server's reading and ours.
+            let travel = (clock.now() - asked).get() / 2;
+            clock.follow(Timestamp::from_micros(micros + travel));
+        }
+        Ok(())
+    }
+}
+
+/// The one statement that reads a clock: everything else is handed the time.
+const DATABASE_TIME: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
+
+async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
+    if path.is_empty() {
+        return Err(StoreError::BadUrl("sqlite:// needs a path, for example sqlite://afterword.db".to_owned()));
+    }
+    let path = PathBuf::from(path);
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        // FULL: what was acknowledged survives a power cut.
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(settings.busy_timeout)
+        .foreign_keys(true)
+        .pragma("cache_size", "-16000");
+    let pool = || SqlitePoolOptions::new().acquire_timeout(settings.busy_timeout).idle_timeout(None).max_lifetime(None);
+    let writer = pool().max_connections(1).connect_with(options.clone()).await?;
+    migrate_lite(&path, &writer).await?;
+    let reader = pool().max_connections(LITE_READERS).connect_with(options.read_only(true)).await?;
+    Ok(Db::Lite { writer, reader })
+}
+
+/// sqlx takes no lock while it migrates SQLite: a lock file keeps two processes that start together from migrating twice.
+async fn migrate_lite(path: &Path, writer: &sqlx::SqlitePool) -> Result<()> {
+    let lock_path = PathBuf::from(format!("{}.migrate-lock", path.display()));
+    let in_the_way = |error: std::io::Error| StoreError::Unreachable(format!("{}: {error}", lock_path.display()));
+    let lock =
+        std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(in_the_way)?;
+    let lock = tokio::task::spawn_blocking(move || fs4::FileExt::lock(&lock).map(|()| lock))
+        .await
+        .map_err(|error| StoreError::Unreachable(error.to_string()))?
+        .map_err(in_the_way)?;
+    let migrated = sqlx::migrate!("migrations/sqlite").run(writer).await;
+    // Unlocked when the file closes; the file itself stays, since removing it would race with the next process.
+    drop(lock);
+    Ok(migrated?)
+}
+
+async fn open_pg(settings: &StoreSettings) -> Result<Db> {
+    let options = PgConnectOptions::from_str(&settings.url)
+        .map_err(|_| {
+            StoreError::BadUrl("not a PostgreSQL URL, expected postgres://user:password@host:port/name".to_owned())
+        })?
+        .application_name("afterword");
+    let pool = PgPoolOptions::new()
+        .max_connections(settings.max_connections)
+        .acquire_timeout(settings.busy_timeout)
+        .connect_with(options)
+        .await?;
+    sqlx::migrate!("migrations/postgres").run(&pool).await?;
+    Ok(Db::Pg(pool))
+}
+
+/// Every statement of the store.
+static STATEMENTS: [&sql::Statements; 11] = [
+    &catalogue::ALL,
+    &ingest::ALL,
+    &ledger::ALL,
+    &plan::ALL,
+    &projects::ALL,
+    &record::ALL,
+    &sessions::ALL,
+    &signals::ALL,
+    &spans::ALL,
+    &verdicts::ALL,
+    &work::ALL,
+];
+
+impl Store {
+    /// Has the database prepare every statement of the store, so that a table that does not fit is found before work begins.
+    /// Answers how many there are.
+    ///
+    /// # Errors
+    /// [`StoreError`] naming the first statement that does not fit.
+    pub async fn check_statements(&self) -> Result<usize> {
+        let mut checked = 0;
+        for statements in STATEMENTS {
+            let single = statements.single.iter().map(|sql| (sql.name, sql.sqlite().to_owned(), sql.postgres()));
+            let bulk = statements.bulk.iter().map(|bulk| (bulk.name, bulk.sqlite(2), bulk.postgres()));
+            for (name, lite, postgres) in single.chain(bulk) {
+                let prepared = match &self.db {
+                    Db::Lite { writer, .. } => writer.prepare(AssertSqlSafe(lite).into_sql_str()).await.map(drop),
+                    Db::Pg(pool) => pool.prepare(postgres.into_sql_str()).await.map(drop),
+                };
+                prepared.map_err(|error| StoreError::Refused(format!("statement {name} does not fit: {error}")))?;
+                checked += 1;
+            }
+        }
+        Ok(checked)
+    }
+}

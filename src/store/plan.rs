@@ -1,0 +1,224 @@
+//! Planning: sessions whose alarm is due become wanted by the groups that judge them now.
+//!
+//! The sessions are locked first and the groups read after, in a later statement: groups read before would disarm sessions
+//! that a group just enabled has armed. Rows that another planner holds are skipped, so any number of workers may plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::catalogue::live_groups;
+use super::engine::{Result, Row, Rows, Tx, args};
+use super::sql::statements;
+use super::{Store, retrying};
+use crate::domain::ids::{ProjectId, SessionId};
+use crate::domain::plan::{self, LiveGroup, Standing};
+use crate::domain::time::{Micros, Timestamp};
+
+statements! {
+    DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at FROM sessions
+        WHERE check_at <= $1 ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED";
+    DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at FROM sessions
+        WHERE check_at <= $1 AND project_id = $3 ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED";
+    CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
+    RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
+        ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
+    SESSIONS_FROM = "SELECT session_id, last_arrival_at FROM sessions
+        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
+    MOVE_ON = "UPDATE reconsiderations SET position = $2 WHERE project_id = $1";
+    FORGET = "DELETE FROM reconsiderations WHERE project_id = $1";
+    @bulk {
+        RAISE(1; project_id Text, session_id Text, group_id Text, revision Int) = "INSERT INTO assessments (project_id,
+                session_id, group_id, wanted_revision, wanted_round, covered_revision, covered_round, not_before, attempts,
+                deferrals)
+            SELECT project_id, session_id, group_id, revision, 0, 0, 0, CAST($1 AS BIGINT), 0, 0 FROM v WHERE true
+            ON CONFLICT (project_id, session_id, group_id) DO UPDATE SET
+                wanted_revision = excluded.wanted_revision, not_before = excluded.not_before, attempts = 0, deferrals = 0,
+                first_deferred_at = NULL, last_error = NULL
+            WHERE assessments.wanted_revision < excluded.wanted_revision";
+        ENQUEUE(2; project_id Text, session_id Text) = "INSERT INTO queue (project_id, session_id, visible_at)
+            SELECT DISTINCT v.project_id, v.session_id, CAST($1 AS BIGINT) FROM v
+            JOIN assessments a ON a.project_id = v.project_id AND a.session_id = v.session_id
+            WHERE a.not_before <= $1 AND a.attempts < $2
+                AND (a.wanted_revision > a.covered_revision OR a.wanted_round > a.covered_round)
+            ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at)
+            WHERE queue.lease_token IS NULL";
+        REARM(0; project_id Text, session_id Text, check_at Int) = "UPDATE sessions SET check_at = v.check_at FROM v
+            WHERE sessions.project_id = v.project_id AND sessions.session_id = v.session_id";
+        ARM(2; session_id Text) = "UPDATE sessions SET check_at = $2 FROM v
+            WHERE sessions.project_id = $1 AND sessions.session_id = v.session_id
+                AND (sessions.check_at IS NULL OR sessions.check_at > $2)";
+    }
+}
+
+/// How to plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanSettings {
+    /// How long a turn whose root has not arrived keeps its session from being quiet.
+    pub root_grace: Micros,
+    /// How many errors of our own end the trying.
+    pub max_attempts: i64,
+    /// The most sessions in one transaction.
+    pub batch: usize,
+}
+
+/// What one batch of planning did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// Sessions looked at.
+    pub looked_at: usize,
+    /// (session, group) pairs that are wanted.
+    pub wanted: usize,
+}
+
+/// An alarm further ahead than this was set by a clock that has been set back since.
+const CREDIBLE_ALARM: Micros = Micros::seconds(86_400);
+
+impl Store {
+    /// Plans one batch of sessions, of one project or of all, whose alarm is due at `horizon`. What is quiet is decided at
+    /// `now`; a horizon ahead of it makes sure that nothing already quiet is missed.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn plan(
+        &self,
+        project: Option<&ProjectId>,
+        now: Timestamp,
+        horizon: Timestamp,
+        settings: PlanSettings,
+    ) -> Result<Planned> {
+        retrying!(self.plan_once(project, now, horizon, settings))
+    }
+
+    async fn plan_once(
+        &self,
+        project: Option<&ProjectId>,
+        now: Timestamp,
+        horizon: Timestamp,
+        settings: PlanSettings,
+    ) -> Result<Planned> {
+        if !self.is_any_due(project, horizon).await? {
+            return Ok(Planned::default());
+        }
+        let mut tx = self.db.write().await?;
+        let sessions = due(&mut tx, project, horizon, settings.batch).await?;
+        let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
+        let groups = live_groups(&mut tx, projects.into_iter()).await?;
+        let planned = decide(&sessions, &groups, now, settings.root_grace);
+        let (looked_at, wanted) = (sessions.len(), planned.raised);
+        tx.bulk(&RAISE, args![now], planned.raise).await?;
+        tx.bulk(&ENQUEUE, args![now, settings.max_attempts], planned.enqueue).await?;
+        tx.bulk(&REARM, args![], planned.rearm).await?;
+        tx.commit().await?;
+        Ok(Planned { looked_at, wanted })
+    }
+
+    /// One index probe on a reader, so that a sweep that finds nothing neither waits for the writer nor keeps it waiting.
+    async fn is_any_due(&self, project: Option<&ProjectId>, horizon: Timestamp) -> Result<bool> {
+        let mut tx = self.db.read().await?;
+        Ok(!due(&mut tx, project, horizon, 1).await?.is_empty())
+    }
+
+    /// Mends alarms that a clock set far ahead; answers how many.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn mend_alarms(&self, now: Timestamp) -> Result<u64> {
+        let mut tx = self.db.write().await?;
+        let mended = tx.execute(&CLOCK_WAS_SET_BACK, args![now, now + CREDIBLE_ALARM]).await?;
+        tx.commit().await?;
+        Ok(mended)
+    }
+
+    /// Arms up to `limit` sessions of one project whose live profiles changed, so that they are considered again. Answers
+    /// whether there is more to do.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn reconsider(&self, now: Timestamp, limit: usize) -> Result<bool> {
+        retrying!(self.reconsider_once(now, limit))
+    }
+
+    async fn reconsider_once(&self, now: Timestamp, limit: usize) -> Result<bool> {
+        if self.db.read().await?.fetch_one(&RECONSIDERED, args![]).await?.is_none() {
+            return Ok(false);
+        }
+        let mut tx = self.db.write().await?;
+        let Some(row) = tx.fetch_one(&RECONSIDERED, args![]).await? else { return Ok(false) };
+        let (project, since, position) = (row.text(0)?, row.time(1)?, row.text(2)?);
+        let sessions = tx.fetch(&SESSIONS_FROM, args![&project, &position, count(limit)]).await?;
+        let mut recent = Rows::new();
+        for session in &sessions {
+            if session.time(1)? >= since {
+                recent.push(args![session.text(0)?]);
+            }
+        }
+        tx.bulk(&ARM, args![&project, now], recent).await?;
+        match sessions.last() {
+            Some(last) if sessions.len() == limit => tx.execute(&MOVE_ON, args![&project, last.text(0)?]).await?,
+            _ => tx.execute(&FORGET, args![&project]).await?,
+        };
+        tx.commit().await?;
+        Ok(true)
+    }
+}
+
+async fn due(
+    tx: &mut Tx,
+    project: Option<&ProjectId>,
+    horizon: Timestamp,
+    limit: usize,
+) -> Result<Vec<(ProjectId, Standing)>> {
+    let rows = match project {
+        None => tx.fetch(&DUE, args![horizon, count(limit)]).await?,
+        Some(project) => tx.fetch(&DUE_IN_PROJECT, args![horizon, count(limit), project]).await?,
+    };
+    rows.iter().map(|row| Ok((ProjectId::trusted(row.text(0)?), standing(row, 1)?))).collect()
+}
+
+/// Reads a session's standing from the columns session, revision, last arrival, turns, rootless, rootless arrival.
+pub(super) fn standing(row: &Row, first: usize) -> Result<Standing> {
+    Ok(Standing {
+        session: SessionId::trusted(row.text(first)?),
+        revision: row.int(first + 1)?,
+        last_arrival_at: row.time(first + 2)?,
+        turns: row.int(first + 3)?,
+        rootless: row.int(first + 4)?,
+        rootless_at: row.opt_time(first + 5)?,
+    })
+}
+
+struct Plan {
+    raised: usize,
+    raise: Rows,
+    enqueue: Rows,
+    rearm: Rows,
+}
+
+fn decide(
+    sessions: &[(ProjectId, Standing)],
+    groups: &BTreeMap<ProjectId, Vec<LiveGroup>>,
+    now: Timestamp,
+    root_grace: Micros,
+) -> Plan {
+    let mut plan = Plan { raised: 0, raise: Rows::new(), enqueue: Rows::new(), rearm: Rows::new() };
+    // Planned in alarm order; written in key order, so that two planners never wait for each other in a circle.
+    let mut sorted: Vec<&(ProjectId, Standing)> = sessions.iter().collect();
+    sorted.sort_by(|a, b| (&a.0, &a.1.session).cmp(&(&b.0, &b.1.session)));
+    for (project, session) in sorted {
+        let groups = groups.get(project).map_or(&[][..], Vec::as_slice);
+        let decision = plan::decide(session, groups, now, root_grace);
+        for &group in &decision.wanted_by {
+            plan.raise.push(args![project, &session.session, &groups[group].id, session.revision]);
+        }
+        plan.raised += decision.wanted_by.len();
+        if !decision.wanted_by.is_empty() {
+            plan.enqueue.push(args![project, &session.session]);
+        }
+        plan.rearm.push(args![project, &session.session, decision.check_at]);
+    }
+    plan
+}
+
+/// A limit as the engines take it.
+pub(super) fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,346 @@
+//! Recording: verdicts and everything that follows from them, in one transaction shared by neighbours and fenced row by row.
+//!
+//! Lock order: queue rows (the fence), assessments, signals. One lost lease never harms a sibling: its session is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::engine::{Arg, Result, Rows, Tx, args};
+use super::sql::statements;
+use super::work::{AssessmentsBySession, Claimed, read_assessment};
+use super::{Store, StoreError, retrying, signals};
+use crate::domain::assessment::{Assessment, Ending};
+use crate::domain::ids::{GroupId, ProjectId, SessionId};
+use crate::domain::outcome::{Outcome, Permanence};
+use crate::domain::signal::{self, SignalDraft};
+use crate::domain::time::Timestamp;
+use crate::domain::verdict::{MemberReport, ScorerKind, Verdict};
+
+statements! {
+    ALIVE_GROUPS = "SELECT project_id, group_id FROM scorer_groups
+        WHERE project_id = ANY($1) AND group_id = ANY($2) AND live AND deleted_at IS NULL";
+    @bulk {
+        FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id FROM v
+            JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
+            WHERE q.lease_token = v.token FOR UPDATE OF q";
+        REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision FROM v
+            JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
+        LOCK_ASSESSMENTS(0; project_id Text, session_id Text) = "SELECT q.project_id, q.session_id, q.group_id,
+                q.wanted_revision, q.wanted_round, q.covered_revision, q.covered_round, q.not_before, q.attempts,
+                q.deferrals, q.first_deferred_at, q.last_error, q.covered_digest FROM v
+            JOIN assessments q ON q.project_id = v.project_id AND q.session_id = v.session_id FOR UPDATE OF q";
+        WRITE_ASSESSMENTS(0; project_id Text, session_id Text, group_id Text, wanted_revision Int, wanted_round Int,
+            covered_revision Int, covered_round Int, not_before Int, attempts Int, deferrals Int, first_deferred_at Int,
+            last_error Text, covered_digest Text) = "UPDATE assessments SET wanted_revision = v.wanted_revision,
+                wanted_round = v.wanted_round, covered_revision = v.covered_revision, covered_round = v.covered_round,
+                not_before = v.not_before, attempts = v.attempts, deferrals = v.deferrals,
+                first_deferred_at = v.first_deferred_at, last_error = v.last_error, covered_digest = v.covered_digest
+            FROM v WHERE assessments.project_id = v.project_id AND assessments.session_id = v.session_id
+                AND assessments.group_id = v.group_id";
+        INSERT_VERDICTS(1; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
+            verdict_id Text, group_name Text, group_version Int, rating Real, mean Real, coverage Real, gated_by Text,
+            justification Text, incomplete Flag, anchor_trace_id Text, agent_id Text, agent_name Text, last_turn_at Int,
+            turns Int, spans Int) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
+                verdict_id, group_name, group_version, rating, mean, coverage, gated_by, justification, incomplete,
+                anchor_trace_id, agent_id, agent_name, last_turn_at, turns, spans, created_at)
+            SELECT project_id, session_id, group_id, revision, round, sequence, verdict_id, group_name, group_version,
+                rating, mean, coverage, gated_by, justification, incomplete, anchor_trace_id, agent_id, agent_name,
+                last_turn_at, turns, spans, CAST($1 AS BIGINT) FROM v";
+        INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
+            position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
+            outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
+            shown Real) = "INSERT INTO verdict_members (project_id, session_id, group_id, revision, round, sequence,
+                position, name, kind, ref_id, version, weight, gate, scorer_kind, outcome, goodness, reason, permanence,
+                detail, justification, evidence, shown)
+            SELECT project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version,
+                weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown
+            FROM v";
+        REQUEUE(0; project_id Text, session_id Text, visible_at Int) = "UPDATE queue SET visible_at = v.visible_at,
+                lease_token = NULL, lease_owner = NULL, leased_at = NULL
+            FROM v WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id";
+        DEQUEUE(0; project_id Text, session_id Text) = "DELETE FROM queue
+            WHERE (project_id, session_id) IN (SELECT project_id, session_id FROM v)";
+    }
+}
+
+/// The first verdict at one (revision, round). Later ones of the same are re-compositions.
+const FIRST_SEQUENCE: i64 = 0;
+
+/// How one try at one assessment ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Try {
+    /// The group.
+    pub group: GroupId,
+    /// How it ended.
+    pub ending: Ending,
+    /// The verdict, where there is one.
+    pub verdict: Option<Verdict>,
+}
+
+/// The end of work on a claimed session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionEnd {
+    /// The session and its lease.
+    pub claim: Claimed,
+    /// How each try ended.
+    pub tries: Vec<Try>,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Verdicts with a rating.
+    pub rated: usize,
+    /// Verdicts without one: a no-score that no retry can change.
+    pub unrated: usize,
+    /// Sessions whose lease somebody else took over: nothing of them was recorded, and they are judged by their new holder.
+    pub leases_lost: usize,
+}
+
+type SessionKey = (String, String);
+
+impl Store {
+    /// Records the ends of work on claimed sessions and gives up their leases.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing is recorded then.
+    pub async fn record(&self, ends: &[SessionEnd], now: Timestamp, max_attempts: i64) -> Result<Recorded> {
+        retrying!(self.record_once(ends, now, max_attempts))
+    }
+
+    async fn record_once(&self, ends: &[SessionEnd], now: Timestamp, max_attempts: i64) -> Result<Recorded> {
+        let mut sorted: Vec<&SessionEnd> = ends.iter().collect();
+        sorted.sort_by(|a, b| (&a.claim.project, &a.claim.session).cmp(&(&b.claim.project, &b.claim.session)));
+        let mut tx = self.db.write().await?;
+        let held = fence(&mut tx, &sorted).await?;
+        let kept: Vec<&SessionEnd> = sorted.into_iter().filter(|end| held.contains(&key(&end.claim))).collect();
+        let keys = || kept.iter().map(|end| args![&end.claim.project, &end.claim.session]).collect::<Rows>();
+        let mut assessments = lock_assessments(&mut tx, keys()).await?;
+        let alive = alive_groups(&mut tx, &kept).await?;
+        let mut revisions: BTreeMap<SessionKey, i64> = BTreeMap::new();
+        for row in tx.bulk(&REVISIONS, args![], keys()).await? {
+            revisions.insert((row.text(0)?, row.text(1)?), row.int(2)?);
+        }
+        let mut writing = Writing::default();
+        for end in &kept {
+            let key = key(&end.claim);
+            let mut of_session = assessments.remove(&key).unwrap_or_default();
+            writing.end(self, end, &mut of_session, &alive, revisions.get(&key).copied(), now);
+            writing.requeue(&end.claim, &of_session, max_attempts);
+        }
+        let recorded =
+            Recorded { rated: writing.rated, unrated: writing.unrated, leases_lost: ends.len() - kept.len() };
+        writing.run(&mut tx, self, now).await?;
+        tx.commit().await?;
+        Ok(recorded)
+    }
+}
+
+fn key(claim: &Claimed) -> SessionKey {
+    (claim.project.to_string(), claim.session.to_string())
+}
+
+/// The sessions whose lease is still ours. Zero rows for one of them is an ordinary outcome, not an error.
+async fn fence(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<SessionKey>> {
+    let rows = ends.iter().map(|end| args![&end.claim.project, &end.claim.session, &end.claim.token]).collect();
+    tx.bulk(&FENCE, args![], rows).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+}
+
+async fn lock_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySession> {
+    let mut by_session = AssessmentsBySession::new();
+    for row in tx.bulk(&LOCK_ASSESSMENTS, args![], keys).await? {
+        let (group, assessment) = read_assessment(&row)?;
+        by_session.entry((row.text(0)?, row.text(1)?)).or_default().push((group, assessment));
+    }
+    Ok(by_session)
+}
+
+/// The groups, of those with a verdict, that still score live.
+async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<(String, String)>> {
+    let projects: BTreeSet<String> = ends.iter().map(|end| end.claim.project.to_string()).collect();
+    let groups: BTreeSet<String> =
+        ends.iter().flat_map(|end| &end.tries).map(|attempt| attempt.group.to_string()).collect();
+    if groups.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let lists = args![projects.into_iter().collect::<Vec<_>>(), groups.into_iter().collect::<Vec<_>>()];
+    tx.fetch(&ALIVE_GROUPS, lists).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+}
+
+/// Everything that one transaction writes.
+#[derive(Default)]
+struct Writing {
+    rated: usize,
+    unrated: usize,
+    verdicts: Rows,
+    members: Rows,
+    assessments: Rows,
+    requeue: Rows,
+    dequeue: Rows,
+    signals: Vec<(ProjectId, SignalDraft)>,
+}
+
+impl Writing {
+    fn end(
+        &mut self,
+        store: &Store,
+        end: &SessionEnd,
+        assessments: &mut [(GroupId, Assessment)],
+        alive: &BTreeSet<(String, String)>,
+        revision: Option<i64>,
+        now: Timestamp,
+    ) {
+        let project = &end.claim.project;
+        for attempt in &end.tries {
+            let Some((_, assessment)) = assessments.iter_mut().find(|(group, _)| *group == attempt.group) else {
+                continue;
+            };
+            // A group disabled or deleted meanwhile: the verdict is discarded, what its members answered is kept.
+            let ending = if alive.contains(&(project.to_string(), attempt.group.to_string())) {
+                if let Some(verdict) = &attempt.verdict {
+                    self.verdict(store, project, verdict);
+                    // A verdict that was superseded before it could be recorded stands in history and raises no signal.
+                    if revision == Some(verdict.read.revision) {
+                        self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
+                    }
+                }
+                attempt.ending.clone()
+            } else {
+                Ending::Withdrawn
+            };
+            assessment.end(ending, now);
+            self.assessments.push(assessment_row(project, &end.claim.session, &attempt.group, assessment));
+        }
+    }
+
+    /// What is still due keeps the session in the queue.
+    fn requeue(&mut self, claim: &Claimed, assessments: &[(GroupId, Assessment)], max_attempts: i64) {
+        let open = assessments.iter().map(|(_, it)| it).filter(|it| it.is_open(max_attempts));
+        match open.map(|it| it.not_before).min() {
+            Some(visible_at) => self.requeue.push(args![&claim.project, &claim.session, visible_at]),
+            None => self.dequeue.push(args![&claim.project, &claim.session]),
+        }
+    }
+
+    fn verdict(&mut self, store: &Store, project: &ProjectId, verdict: &Verdict) {
+        let composition = &verdict.composition;
+        *(if composition.rating.is_some() { &mut self.rated } else { &mut self.unrated }) += 1;
+        self.verdicts.push(args![
+            project,
+            &verdict.session,
+            &verdict.group,
+            verdict.read.revision,
+            verdict.read.round,
+            FIRST_SEQUENCE,
+            store.entropy.id(),
+            &verdict.group_name,
+            verdict.group_version,
+            composition.rating,
+            composition.mean,
+            composition.coverage,
+            composition.gated_by.clone(),
+            &composition.justification,
+            verdict.incomplete,
+            &verdict.anchor_trace,
+            verdict.agent.as_ref().map(|agent| agent.id.clone()),
+            verdict.agent.as_ref().map(|agent| agent.name.clone()),
+            verdict.last_turn_at,
+            verdict.turns,
+            verdict.spans,
+        ]);
+        for (position, member) in (0..).zip(&verdict.members) {
+            let mut row = args![
+                project,
+                &verdict.session,
+                &verdict.group,
+                verdict.read.revision,
+                verdict.read.round,
+                FIRST_SEQUENCE,
+                Arg::Int(Some(position)),
+            ];
+            row.extend(member_columns(member));
+            self.members.push(row);
+        }
+    }
+
+    async fn run(self, tx: &mut Tx, store: &Store, now: Timestamp) -> Result<()> {
+        tx.bulk(&WRITE_ASSESSMENTS, args![], self.assessments).await?;
+        tx.bulk(&INSERT_VERDICTS, args![now], self.verdicts).await?;
+        tx.bulk(&INSERT_MEMBERS, args![], self.members).await?;
+        signals::raise(tx, store.entropy.as_ref(), self.signals, now).await?;
+        tx.bulk(&REQUEUE, args![], self.requeue).await?;
+        tx.bulk(&DEQUEUE, args![], self.dequeue).await?;
+        Ok(())
+    }
+}
+
+fn assessment_row(project: &ProjectId, session: &SessionId, group: &GroupId, it: &Assessment) -> Vec<Arg> {
+    args![
+        project,
+        session,
+        group,
+        it.wanted.revision,
+        it.wanted.round,
+        it.covered.revision,
+        it.covered.round,
+        it.not_before,
+        it.attempts,
+        it.deferrals,
+        it.first_deferred_at,
+        it.last_error.clone(),
+        it.covered_digest.clone(),
+    ]
+}
+
+fn member_columns(member: &MemberReport) -> Vec<Arg> {
+    let (outcome, goodness, reason, permanence) = match &member.outcome {
+        Outcome::Scored { goodness } => ("scored", Some(goodness.get()), None, None),
+        Outcome::Declined { reason } => ("declined", None, Some(reason.clone()), None),
+        Outcome::Failed { reason, permanence } => {
+            let permanence = match permanence {
+                Permanence::Transient => "transient",
+                Permanence::Permanent => "permanent",
+            };
+            ("failed", None, Some(reason.clone()), Some(permanence.to_owned()))
+        }
+    };
+    let evidence = if member.evidence.is_empty() {
+        None
+    } else {
+        Some(serde_json::Value::from(member.evidence.clone()).to_string())
+    };
+    args![
+        &member.name,
+        member.kind.as_str(),
+        &member.ref_id,
+        member.version,
+        member.weight,
+        member.gate,
+        scorer_kind_name(member.scorer_kind),
+        outcome,
+        goodness,
+        reason,
+        permanence,
+        &member.detail,
+        member.justification.clone(),
+        evidence,
+        member.shown,
+    ]
+}
+
+const fn scorer_kind_name(kind: ScorerKind) -> &'static str {
+    match kind {
+        ScorerKind::Rule => "rule",
+        ScorerKind::Statistical => "statistical",
+        ScorerKind::Model => "model",
+    }
+}
+
+/// The scorer kind of that name in the store.
+pub(super) fn scorer_kind(name: &str) -> Result<ScorerKind> {
+    match name {
+        "rule" => Ok(ScorerKind::Rule),
+        "statistical" => Ok(ScorerKind::Statistical),
+        "model" => Ok(ScorerKind::Model),
+        other => Err(StoreError::Corrupt(format!("a scorer of kind \"{other}\""))),
+    }
+}

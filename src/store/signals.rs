@@ -1,0 +1,235 @@
+//! Signals: raised in the verdict's transaction, read back by people.
+
+use std::collections::BTreeMap;
+
+use super::Store;
+use super::engine::{Result, Row, Rows, Tx, args};
+use super::plan::count;
+use super::sql::statements;
+use crate::domain::conversation::Agent;
+use crate::domain::ids::{ProjectId, SessionId, SignalId, TraceId};
+use crate::domain::signal::SignalDraft;
+use crate::domain::time::Timestamp;
+use crate::entropy::Entropy;
+
+/// How many occurrences of one signal are kept.
+const KEPT_OCCURRENCES: i64 = 100;
+
+statements! {
+    LIST = "SELECT signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, status, summary, root_cause,
+            occurrence_count, first_seen_at, last_seen_at FROM signals
+        WHERE project_id = $1 AND (polarity = $2 OR $2 = 'all') AND (status = $3 OR $3 = '')
+            AND (severity = $4 OR $4 = '') AND (agent_id = $5 OR $5 = '')
+        ORDER BY last_seen_at DESC, signal_id LIMIT $6";
+    ONE = "SELECT signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, status, summary, root_cause,
+            occurrence_count, first_seen_at, last_seen_at FROM signals WHERE project_id = $1 AND signal_id = $2";
+    OCCURRENCES = "SELECT signal_id, number, session_id, trace_id, rating, threshold, justification, seen_at
+        FROM signal_occurrences WHERE project_id = $1 AND signal_id = ANY($2) ORDER BY signal_id, number DESC";
+    @bulk {
+        RAISE(1; project_id Text, signal_id Text, pattern_key Text, agent_id Text, agent_name Text, type Text, severity Text,
+            summary Text, root_cause Text, occurrences Int) = "INSERT INTO signals (project_id, signal_id, pattern_key,
+                agent_id, agent_name, type, severity, polarity, status, summary, root_cause, occurrence_count,
+                first_seen_at, last_seen_at)
+            SELECT project_id, signal_id, pattern_key, agent_id, agent_name, type, severity, 'failure', 'open', summary,
+                root_cause, occurrences, CAST($1 AS BIGINT), CAST($1 AS BIGINT) FROM v WHERE true
+            ON CONFLICT (project_id, pattern_key, agent_id, type) DO UPDATE SET
+                severity = excluded.severity, summary = excluded.summary, root_cause = excluded.root_cause,
+                agent_name = excluded.agent_name, last_seen_at = excluded.last_seen_at,
+                occurrence_count = signals.occurrence_count + excluded.occurrence_count
+            RETURNING project_id, pattern_key, agent_id, type, signal_id, occurrence_count";
+        INSERT_OCCURRENCES(1; project_id Text, signal_id Text, number Int, session_id Text, trace_id Text, rating Real,
+            threshold Real, justification Text) = "INSERT INTO signal_occurrences (project_id, signal_id, number, session_id,
+                trace_id, rating, threshold, justification, seen_at)
+            SELECT project_id, signal_id, number, session_id, trace_id, rating, threshold, justification, CAST($1 AS BIGINT) FROM v";
+        FORGET_OCCURRENCES(0; project_id Text, signal_id Text, up_to Int) = "DELETE FROM signal_occurrences
+            WHERE EXISTS (SELECT 1 FROM v WHERE v.project_id = signal_occurrences.project_id
+                AND v.signal_id = signal_occurrences.signal_id AND signal_occurrences.number <= v.up_to)";
+    }
+}
+
+/// A signal as people read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignalRow {
+    /// Its id.
+    pub id: SignalId,
+    /// What it is keyed by: `scorer-group:<id>`.
+    pub pattern_key: String,
+    /// The agent concerned.
+    pub agent: Option<Agent>,
+    /// Its type.
+    pub signal_type: String,
+    /// `low`, `medium`, `high` or `critical`.
+    pub severity: String,
+    /// `failure` or `proper`.
+    pub polarity: String,
+    /// `open`, or what triage made of it.
+    pub status: String,
+    /// What happened last, in one sentence.
+    pub summary: String,
+    /// The group's name.
+    pub root_cause: Option<String>,
+    /// How often it happened.
+    pub occurrence_count: i64,
+    /// When it happened first.
+    pub first_seen_at: Timestamp,
+    /// When it happened last.
+    pub last_seen_at: Timestamp,
+    /// The latest occurrences, newest first.
+    pub occurrences: Vec<OccurrenceRow>,
+}
+
+/// One occurrence of a signal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OccurrenceRow {
+    /// Its number, from 1.
+    pub number: i64,
+    /// The session.
+    pub session: SessionId,
+    /// Its last turn's trace.
+    pub trace: TraceId,
+    /// The rating that raised it.
+    pub rating: Option<f64>,
+    /// The threshold it fell below.
+    pub threshold: Option<f64>,
+    /// The verdict's text.
+    pub justification: Option<String>,
+    /// When it happened.
+    pub seen_at: Timestamp,
+}
+
+/// Which signals to list; empty text is any.
+#[derive(Debug, Clone, Default)]
+pub struct SignalFilter {
+    /// `failure`, `proper` or `all`.
+    pub polarity: String,
+    /// A status.
+    pub status: String,
+    /// A severity.
+    pub severity: String,
+    /// An agent's id.
+    pub agent: String,
+    /// The most to list.
+    pub limit: usize,
+}
+
+impl Store {
+    /// Signals, the one seen last first.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn signals(&self, project: &ProjectId, filter: &SignalFilter) -> Result<Vec<SignalRow>> {
+        let mut tx = self.db.read().await?;
+        let by =
+            args![project, &filter.polarity, &filter.status, &filter.severity, &filter.agent, count(filter.limit),];
+        let rows = tx.fetch(&LIST, by).await?;
+        with_occurrences(&mut tx, project, &rows).await
+    }
+
+    /// The signal of that id.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn signal(&self, project: &ProjectId, id: &str) -> Result<Option<SignalRow>> {
+        let mut tx = self.db.read().await?;
+        let rows = tx.fetch(&ONE, args![project, id]).await?;
+        Ok(with_occurrences(&mut tx, project, &rows).await?.into_iter().next())
+    }
+}
+
+async fn with_occurrences(tx: &mut Tx, project: &ProjectId, rows: &[Row]) -> Result<Vec<SignalRow>> {
+    let mut signals = Vec::with_capacity(rows.len());
+    for row in rows {
+        let agent_id = row.text(2)?;
+        let agent_name = row.opt_text(3)?.unwrap_or_else(|| agent_id.clone());
+        signals.push(SignalRow {
+            id: SignalId::trusted(row.text(0)?),
+            pattern_key: row.text(1)?,
+            agent: (!agent_id.is_empty()).then_some(Agent { id: agent_id, name: agent_name }),
+            signal_type: row.text(4)?,
+            severity: row.text(5)?,
+            polarity: row.text(6)?,
+            status: row.text(7)?,
+            summary: row.text(8)?,
+            root_cause: row.opt_text(9)?,
+            occurrence_count: row.int(10)?,
+            first_seen_at: row.time(11)?,
+            last_seen_at: row.time(12)?,
+            occurrences: Vec::new(),
+        });
+    }
+    let ids: Vec<String> = signals.iter().map(|signal| signal.id.to_string()).collect();
+    for row in tx.fetch(&OCCURRENCES, args![project, ids]).await? {
+        let id = row.text(0)?;
+        if let Some(signal) = signals.iter_mut().find(|signal| signal.id.as_str() == id) {
+            signal.occurrences.push(OccurrenceRow {
+                number: row.int(1)?,
+                session: SessionId::trusted(row.text(2)?),
+                trace: TraceId::trusted(row.text(3)?),
+                rating: row.opt_real(4)?,
+                threshold: row.opt_real(5)?,
+                justification: row.opt_text(6)?,
+                seen_at: row.time(7)?,
+            });
+        }
+    }
+    Ok(signals)
+}
+
+/// What a signal is keyed by: project, pattern, agent and type.
+type SignalKey = (String, String, String, String);
+
+/// Raises signals: a new key opens one, a known key counts up, takes the newest summary and keeps its status. Drafts of one
+/// key are folded, since a statement may touch a row only once.
+pub(super) async fn raise(
+    tx: &mut Tx,
+    entropy: &dyn Entropy,
+    drafts: Vec<(ProjectId, SignalDraft)>,
+    now: Timestamp,
+) -> Result<()> {
+    let mut by_key: BTreeMap<SignalKey, Vec<(ProjectId, SignalDraft)>> = BTreeMap::new();
+    for (project, draft) in drafts {
+        let agent = draft.agent.as_ref().map_or_else(String::new, |agent| agent.id.clone());
+        let key = (project.to_string(), draft.pattern_key.clone(), agent, draft.signal_type.to_owned());
+        by_key.entry(key).or_default().push((project, draft));
+    }
+    let mut rows = Rows::new();
+    for ((project, pattern_key, agent, signal_type), drafts) in &by_key {
+        let Some((_, newest)) = drafts.last() else { continue };
+        rows.push(args![
+            project,
+            entropy.id(),
+            pattern_key,
+            agent,
+            newest.agent.as_ref().map(|agent| agent.name.clone()),
+            signal_type,
+            newest.severity.as_str(),
+            &newest.summary,
+            &newest.root_cause,
+            count(drafts.len()),
+        ]);
+    }
+    let (mut occurrences, mut forgotten) = (Rows::new(), Rows::new());
+    for row in tx.bulk(&RAISE, args![now], rows).await? {
+        let key = (row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?);
+        let (signal, total) = (row.text(4)?, row.int(5)?);
+        let drafts = by_key.remove(&key).unwrap_or_default();
+        for (number, (project, draft)) in (total - count(drafts.len()) + 1..).zip(drafts) {
+            occurrences.push(args![
+                &project,
+                &signal,
+                number,
+                &draft.session,
+                &draft.trace,
+                draft.rating,
+                draft.threshold,
+                &draft.justification,
+            ]);
+        }
+        if total > KEPT_OCCURRENCES {
+            forgotten.push(args![&key.0, &signal, total - KEPT_OCCURRENCES]);
+        }
+    }
+    tx.bulk(&INSERT_OCCURRENCES, args![now], occurrences).await?;
+    tx.bulk(&FORGET_OCCURRENCES, args![], forgotten).await?;
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Spans read back.
+
+use super::Store;
+use super::catalogue::from_json;
+use super::engine::{Result, Row, args};
+use super::sql::statements;
+use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
+use crate::domain::span::{Origin, Span, SpanKind, StoredSpan};
+
+statements! {
+    OF_SESSION = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
+            arrived_at, digest, body
+        FROM spans WHERE project_id = $1 AND session_id = $2 ORDER BY at, trace_id, span_id";
+    OF_CLIENT = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
+            arrived_at, digest, body
+        FROM spans WHERE project_id = $1 AND span_id = $2 AND origin = 'client'";
+    BY_KEY = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
+            arrived_at, digest, body
+        FROM spans WHERE project_id = $1 AND trace_id = $2 AND span_id = $3";
+}
+
+/// A span as the API shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpanRow {
+    /// What it is known by on the API: the span's own id for the client's spans, `<trace>-<span>` for the others.
+    pub id: String,
+    /// The span.
+    pub stored: StoredSpan,
+}
+
+impl Store {
+    /// Every span of a session, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn spans_of_session(&self, project: &ProjectId, session: &SessionId) -> Result<Vec<SpanRow>> {
+        let rows = self.db.read().await?.fetch(&OF_SESSION, args![project, session]).await?;
+        rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
+    }
+
+    /// The span of that API id.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn span(&self, project: &ProjectId, id: &str) -> Result<Option<SpanRow>> {
+        let mut tx = self.db.read().await?;
+        let mut row = tx.fetch_one(&OF_CLIENT, args![project, id]).await?;
+        if row.is_none()
+            && let Some((trace, span)) = id.split_once('-')
+        {
+            row = tx.fetch_one(&BY_KEY, args![project, trace, span]).await?;
+        }
+        row.map(|row| Ok(span_row(read(&row, 0)?))).transpose()
+    }
+}
+
+fn span_row(stored: StoredSpan) -> SpanRow {
+    SpanRow { id: api_id(&stored.span), stored }
+}
+
+/// What a span is known by on the API.
+pub fn api_id(span: &Span) -> String {
+    match span.origin {
+        Origin::Client => span.span_id.to_string(),
+        Origin::Otlp | Origin::Chat => format!("{}-{}", span.trace_id, span.span_id),
+    }
+}
+
+/// Reads a span from the columns trace, span, parent, session, tag, origin, kind, name, start, end, at, arrival, digest, body.
+pub(super) fn read(row: &Row, first: usize) -> Result<StoredSpan> {
+    let column = |n: usize| first + n;
+    Ok(StoredSpan {
+        session: row.opt_text(column(3))?.map(SessionId::trusted),
+        at: row.time(column(10))?,
+        arrived_at: row.time(column(11))?,
+        digest: row.text(column(12))?,
+        span: Span {
+            trace_id: TraceId::trusted(row.text(first)?),
+            span_id: SpanId::trusted(row.text(column(1))?),
+            parent_id: row.opt_text(column(2))?.map(SpanId::trusted),
+            session_tag: row.opt_text(column(4))?.map(SessionId::trusted),
+            origin: Origin::from_name(&row.text(column(5))?),
+            kind: SpanKind::from_name(&row.text(column(6))?),
+            name: row.text(column(7))?,
+            started_at: row.opt_time(column(8))?,
+            ended_at: row.opt_time(column(9))?,
+            body: from_json(&row.text(column(13))?)?,
+        },
+    })
+}

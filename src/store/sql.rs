@@ -1,0 +1,180 @@
+//! SQL texts: one for both engines. They are written for PostgreSQL; the few words that SQLite says otherwise are exchanged
+//! here, and nowhere else.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+/// The type of a column of rows handed to a bulk statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Int,
+    Real,
+    Flag,
+}
+
+impl Kind {
+    const fn postgres(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Int => "bigint",
+            Self::Real => "double precision",
+            Self::Flag => "boolean",
+        }
+    }
+}
+
+/// A statement with scalar parameters `$1`, `$2`, … and id lists as `= ANY($n)`.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    pub name: &'static str,
+    text: &'static str,
+    lite: OnceLock<String>,
+}
+
+impl Sql {
+    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text, lite: OnceLock::new() }
+    }
+
+    pub(crate) const fn postgres(&self) -> &'static str {
+        self.text
+    }
+
+    pub(crate) fn sqlite(&'static self) -> &'static str {
+        self.lite.get_or_init(|| to_sqlite(self.text))
+    }
+}
+
+/// A statement over many rows, which it finds as `v`. Its scalar parameters come first.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    pub name: &'static str,
+    /// How many scalar parameters come before the rows.
+    pub scalars: usize,
+    pub columns: &'static [(&'static str, Kind)],
+    text: &'static str,
+    postgres: OnceLock<String>,
+    lite: OnceLock<String>,
+}
+
+impl Bulk {
+    pub(crate) const fn new(
+        name: &'static str,
+        scalars: usize,
+        columns: &'static [(&'static str, Kind)],
+        text: &'static str,
+    ) -> Self {
+        Self { name, scalars, columns, text, postgres: OnceLock::new(), lite: OnceLock::new() }
+    }
+
+    /// The rows travel as one array a column: one text, however many rows.
+    pub(crate) fn postgres(&'static self) -> &'static str {
+        self.postgres.get_or_init(|| {
+            let arrays: Vec<String> = (self.scalars + 1..)
+                .zip(self.columns)
+                .map(|(n, (_, kind))| format!("${n}::{}[]", kind.postgres()))
+                .collect();
+            format!("WITH v({}) AS (SELECT * FROM UNNEST({})) {}", self.names(), arrays.join(", "), self.text)
+        })
+    }
+
+    /// The rows travel as one list of values, so the text depends on how many there are.
+    pub(crate) fn sqlite(&'static self, rows: usize) -> String {
+        let tail = self.lite.get_or_init(|| to_sqlite(self.text));
+        let mut text = format!("WITH v({}) AS (VALUES ", self.names());
+        let mut parameter = self.scalars;
+        for row in 0..rows {
+            text.push_str(if row == 0 { "(" } else { ",(" });
+            for column in 0..self.columns.len() {
+                parameter += 1;
+                // Writing to a String can't fail.
+                let _ = write!(text, "{}${parameter}", if column == 0 { "" } else { "," });
+            }
+            text.push(')');
+        }
+        text.push_str(") ");
+        text.push_str(tail);
+        text
+    }
+
+    fn names(&self) -> String {
+        self.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What SQLite says otherwise: it has one writer, so row locks go; it has no arrays, so id lists are JSON; and its greatest
+/// and least of two values are `max` and `min`.
+fn to_sqlite(text: &str) -> String {
+    let mut lite = text.to_owned();
+    for lock in [
+        " FOR UPDATE OF q SKIP LOCKED",
+        " FOR UPDATE SKIP LOCKED",
+        " FOR UPDATE OF q",
+        " FOR UPDATE",
+        " FOR NO KEY UPDATE",
+    ] {
+        lite = lite.replace(lock, "");
+    }
+    lite = lite.replace("GREATEST(", "max(").replace("LEAST(", "min(");
+    while let Some(start) = lite.find("= ANY($") {
+        let digits = start + "= ANY(".len();
+        let end = digits + lite[digits..].find(')').unwrap_or(0);
+        let parameter = lite[digits..end].to_owned();
+        lite.replace_range(start..=end, &format!("IN (SELECT value FROM json_each({parameter}))"));
+    }
+    lite
+}
+
+/// Declares the statements of one file, and `ALL` of them for the test that prepares each on both engines.
+macro_rules! statements {
+    (
+        $($name:ident = $text:expr;)*
+        $(@bulk { $($bulk:ident($scalars:literal; $($column:ident $kind:ident),+ $(,)?) = $bulk_text:expr;)* })?
+    ) => {
+        $(static $name: $crate::store::sql::Sql =
+            $crate::store::sql::Sql::new(concat!(module_path!(), "::", stringify!($name)), $text);)*
+        $($(static $bulk: $crate::store::sql::Bulk = $crate::store::sql::Bulk::new(
+            concat!(module_path!(), "::", stringify!($bulk)),
+            $scalars,
+            &[$((stringify!($column), $crate::store::sql::Kind::$kind)),+],
+            $bulk_text,
+        );)*)?
+        /// Every statement of this file.
+        pub(crate) static ALL: $crate::store::sql::Statements = $crate::store::sql::Statements {
+            single: &[$(&$name),*],
+            bulk: &[$($(&$bulk),*)?],
+        };
+    };
+}
+pub(crate) use statements;
+
+/// The statements of one file.
+pub(crate) struct Statements {
+    pub single: &'static [&'static Sql],
+    pub bulk: &'static [&'static Bulk],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sqlite_gets_its_own_words_and_nothing_else_changes() {
+        assert_eq!(
+            to_sqlite("SELECT a FROM t WHERE p = $1 AND a = ANY($12) AND GREATEST(b, $2) > 0 FOR UPDATE SKIP LOCKED"),
+            "SELECT a FROM t WHERE p = $1 AND a IN (SELECT value FROM json_each($12)) AND max(b, $2) > 0"
+        );
+    }
+
+    #[test]
+    fn rows_come_after_the_scalars() {
+        static BULK: Bulk =
+            Bulk::new("t", 1, &[("a", Kind::Text), ("n", Kind::Int)], "INSERT INTO t SELECT a, n, $1 FROM v");
+        assert_eq!(
+            BULK.postgres(),
+            "WITH v(a, n) AS (SELECT * FROM UNNEST($2::text[], $3::bigint[])) INSERT INTO t SELECT a, n, $1 FROM v"
+        );
+        assert_eq!(BULK.sqlite(2), "WITH v(a, n) AS (VALUES ($2,$3),($4,$5)) INSERT INTO t SELECT a, n, $1 FROM v");
+    }
+}

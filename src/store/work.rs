@@ -1,0 +1,285 @@
+//! Work: sessions with due assessments are claimed under a lease, and gathered for reading.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::catalogue::{from_json, read_scorer};
+use super::engine::{Result, Row, Rows, Tx, args};
+use super::plan::{count, standing};
+use super::sql::statements;
+use super::{Store, retrying, spans};
+use crate::domain::assessment::{Assessment, Goal};
+use crate::domain::group::GroupSpec;
+use crate::domain::ids::{GroupId, ProjectId, SessionId};
+use crate::domain::plan::Standing;
+use crate::domain::scorer::Scorer;
+use crate::domain::span::StoredSpan;
+use crate::domain::time::Timestamp;
+
+statements! {
+    CLAIMABLE = "SELECT visible_at FROM queue WHERE visible_at <= $1 ORDER BY visible_at LIMIT 1";
+    CLAIM = "WITH due AS MATERIALIZED (SELECT project_id, session_id FROM queue
+            WHERE visible_at <= $1 ORDER BY visible_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        UPDATE queue SET visible_at = $3, lease_token = $4, lease_owner = $5, leased_at = $1 FROM due
+        WHERE queue.project_id = due.project_id AND queue.session_id = due.session_id
+        RETURNING queue.project_id, queue.session_id";
+    CLAIM_IN_PROJECT = "WITH due AS MATERIALIZED (SELECT project_id, session_id FROM queue
+            WHERE visible_at <= $1 AND project_id = $6 ORDER BY visible_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        UPDATE queue SET visible_at = $3, lease_token = $4, lease_owner = $5, leased_at = $1 FROM due
+        WHERE queue.project_id = due.project_id AND queue.session_id = due.session_id
+        RETURNING queue.project_id, queue.session_id";
+    LEASED = "SELECT COUNT(*) FROM queue WHERE project_id = $1 AND lease_token IS NOT NULL AND visible_at > $2";
+    RENEW = "UPDATE queue SET visible_at = $2 WHERE lease_token = ANY($1)";
+    GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at FROM scorer_groups
+        WHERE project_id = ANY($1) AND group_id = ANY($2)";
+    SCORERS_BY_ID = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.project_id
+        FROM scorers s
+        JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = s.version
+        WHERE s.project_id = ANY($1) AND s.scorer_id = ANY($2) AND s.deleted_at IS NULL";
+    @bulk {
+        RELEASE(1; project_id Text, session_id Text, token Text) = "UPDATE queue
+            SET visible_at = $1, lease_token = NULL, lease_owner = NULL, leased_at = NULL FROM v
+            WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id AND queue.lease_token = v.token";
+        STANDINGS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.last_arrival_at,
+                s.turns, s.rootless, s.rootless_at FROM v
+            JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
+        ASSESSMENTS(0; project_id Text, session_id Text) = "SELECT a.project_id, a.session_id, a.group_id,
+                a.wanted_revision, a.wanted_round, a.covered_revision, a.covered_round, a.not_before, a.attempts,
+                a.deferrals, a.first_deferred_at, a.last_error, a.covered_digest FROM v
+            JOIN assessments a ON a.project_id = v.project_id AND a.session_id = v.session_id";
+        SPANS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.trace_id, s.span_id, s.parent_id, s.session_id,
+                s.session_tag, s.origin, s.kind, s.name, s.started_at, s.ended_at, s.at, s.arrived_at, s.digest, s.body
+            FROM v JOIN spans s ON s.project_id = v.project_id AND s.session_id = v.session_id";
+    }
+}
+
+/// A session under a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// Its project.
+    pub project: ProjectId,
+    /// The session.
+    pub session: SessionId,
+    /// The lease: what is recorded without it is refused.
+    pub token: String,
+}
+
+/// A group as it stands at the moment of gathering.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GatheredGroup {
+    /// The group.
+    pub id: GroupId,
+    /// The version of its recipe.
+    pub version: i64,
+    /// Its recipe.
+    pub spec: GroupSpec,
+    /// Whether it scores sessions live and was not deleted.
+    pub live: bool,
+}
+
+/// A claimed session with everything that judging it needs.
+#[derive(Debug)]
+pub struct GatheredSession {
+    /// The session and its lease.
+    pub claim: Claimed,
+    /// Where it stands; `None` where it was pruned.
+    pub standing: Option<Standing>,
+    /// Its assessments, due or not.
+    pub assessments: Vec<(GroupId, Assessment)>,
+    /// Its spans, in no order.
+    pub spans: Vec<StoredSpan>,
+}
+
+/// Claimed sessions, read in one snapshot: revision and spans belong together.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    /// The sessions.
+    pub sessions: Vec<GatheredSession>,
+    /// The groups that their assessments name.
+    pub groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
+    /// The scorers that those groups name, as far as they exist, by project and id.
+    pub scorers: BTreeMap<(ProjectId, String), Scorer>,
+}
+
+impl Store {
+    /// Claims up to `limit` sessions with due work, of one project or of all, oldest first. Leases that expired are taken
+    /// over.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn claim(
+        &self,
+        project: Option<&ProjectId>,
+        owner: &str,
+        limit: usize,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        retrying!(self.claim_once(project, owner, limit, now, until))
+    }
+
+    async fn claim_once(
+        &self,
+        project: Option<&ProjectId>,
+        owner: &str,
+        limit: usize,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        // Nothing due is the common case: it must not wait for the writer, nor keep it waiting.
+        if self.db.read().await?.fetch_one(&CLAIMABLE, args![now]).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let token = self.entropy.id();
+        let mut tx = self.db.write().await?;
+        let mut args = args![now, count(limit), until, &token, owner];
+        let rows = match project {
+            None => tx.fetch(&CLAIM, args).await?,
+            Some(project) => {
+                args.extend(args![project]);
+                tx.fetch(&CLAIM_IN_PROJECT, args).await?
+            }
+        };
+        tx.commit().await?;
+        let claimed = |row: &Row| {
+            Ok(Claimed {
+                project: ProjectId::trusted(row.text(0)?),
+                session: SessionId::trusted(row.text(1)?),
+                token: token.clone(),
+            })
+        };
+        rows.iter().map(claimed).collect()
+    }
+
+    /// How many sessions of a project are under a living lease.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn leased(&self, project: &ProjectId, now: Timestamp) -> Result<i64> {
+        let row = self.db.read().await?.fetch_one(&LEASED, args![project, now]).await?;
+        row.map_or(Ok(0), |row| row.int(0))
+    }
+
+    /// Makes leases last until `until`. Leases that somebody else took over are left alone.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn renew(&self, tokens: Vec<String>, until: Timestamp) -> Result<u64> {
+        let mut tx = self.db.write().await?;
+        let renewed = tx.execute(&RENEW, args![tokens, until]).await?;
+        tx.commit().await?;
+        Ok(renewed)
+    }
+
+    /// Gives claimed sessions back, due at once: work cut short by a shutdown.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn release(&self, claims: &[Claimed], now: Timestamp) -> Result<()> {
+        let rows = claims.iter().map(|claim| args![&claim.project, &claim.session, &claim.token]).collect();
+        let mut tx = self.db.write().await?;
+        tx.bulk(&RELEASE, args![now], rows).await?;
+        tx.commit().await
+    }
+
+    /// Reads claimed sessions in one snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn gather(&self, claims: Vec<Claimed>) -> Result<Gathering> {
+        let keys = || claims.iter().map(|claim| args![&claim.project, &claim.session]).collect::<Rows>();
+        let mut tx = self.db.read().await?;
+        let mut standings = BTreeMap::new();
+        for row in tx.bulk(&STANDINGS, args![], keys()).await? {
+            standings.insert((row.text(0)?, row.text(1)?), standing(&row, 1)?);
+        }
+        let mut assessments = read_assessments(&mut tx, keys()).await?;
+        let mut spans: BTreeMap<(String, String), Vec<StoredSpan>> = BTreeMap::new();
+        for row in tx.bulk(&SPANS, args![], keys()).await? {
+            spans.entry((row.text(0)?, row.text(4)?)).or_default().push(spans::read(&row, 1)?);
+        }
+        let groups = read_groups(&mut tx, &assessments).await?;
+        let scorers = read_scorers(&mut tx, &groups).await?;
+        let sessions = claims
+            .into_iter()
+            .map(|claim| {
+                let key = (claim.project.to_string(), claim.session.to_string());
+                GatheredSession {
+                    standing: standings.remove(&key),
+                    assessments: assessments.remove(&key).unwrap_or_default(),
+                    spans: spans.remove(&key).unwrap_or_default(),
+                    claim,
+                }
+            })
+            .collect();
+        Ok(Gathering { sessions, groups, scorers })
+    }
+}
+
+pub(super) type AssessmentsBySession = BTreeMap<(String, String), Vec<(GroupId, Assessment)>>;
+
+async fn read_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySession> {
+    let mut by_session = AssessmentsBySession::new();
+    for row in tx.bulk(&ASSESSMENTS, args![], keys).await? {
+        let (group, assessment) = read_assessment(&row)?;
+        by_session.entry((row.text(0)?, row.text(1)?)).or_default().push((group, assessment));
+    }
+    Ok(by_session)
+}
+
+/// Reads an assessment from the columns of [`ASSESSMENTS`].
+pub(super) fn read_assessment(row: &Row) -> Result<(GroupId, Assessment)> {
+    let assessment = Assessment {
+        wanted: Goal { revision: row.int(3)?, round: row.int(4)? },
+        covered: Goal { revision: row.int(5)?, round: row.int(6)? },
+        not_before: row.time(7)?,
+        attempts: row.int(8)?,
+        deferrals: row.int(9)?,
+        first_deferred_at: row.opt_time(10)?,
+        last_error: row.opt_text(11)?,
+        covered_digest: row.opt_text(12)?,
+    };
+    Ok((GroupId::trusted(row.text(2)?), assessment))
+}
+
+async fn read_groups(
+    tx: &mut Tx,
+    assessments: &AssessmentsBySession,
+) -> Result<BTreeMap<(ProjectId, GroupId), GatheredGroup>> {
+    let projects: BTreeSet<String> = assessments.keys().map(|(project, _)| project.clone()).collect();
+    let ids: BTreeSet<String> = assessments.values().flatten().map(|(group, _)| group.to_string()).collect();
+    let mut groups = BTreeMap::new();
+    if ids.is_empty() {
+        return Ok(groups);
+    }
+    let lists = args![projects.into_iter().collect::<Vec<_>>(), ids.into_iter().collect::<Vec<_>>()];
+    for row in tx.fetch(&GROUPS_BY_ID, lists).await? {
+        let id = GroupId::trusted(row.text(1)?);
+        let group = GatheredGroup {
+            id: id.clone(),
+            version: row.int(2)?,
+            spec: from_json(&row.text(3)?)?,
+            live: row.flag(4)? && row.opt_int(5)?.is_none(),
+        };
+        groups.insert((ProjectId::trusted(row.text(0)?), id), group);
+    }
+    Ok(groups)
+}
+
+async fn read_scorers(
+    tx: &mut Tx,
+    groups: &BTreeMap<(ProjectId, GroupId), GatheredGroup>,
+) -> Result<BTreeMap<(ProjectId, String), Scorer>> {
+    let projects: BTreeSet<String> = groups.keys().map(|(project, _)| project.to_string()).collect();
+    let ids: BTreeSet<String> =
+        groups.values().flat_map(|group| &group.spec.members).map(|member| member.ref_id.clone()).collect();
+    let mut scorers = BTreeMap::new();
+    if ids.is_empty() {
+        return Ok(scorers);
+    }
+    let lists = args![projects.into_iter().collect::<Vec<_>>(), ids.into_iter().collect::<Vec<_>>()];
+    for row in tx.fetch(&SCORERS_BY_ID, lists).await? {
+        let scorer = read_scorer(&row)?;
+        scorers.insert((ProjectId::trusted(row.text(7)?), scorer.id.to_string()), scorer);
+    }
+    Ok(scorers)
+}
