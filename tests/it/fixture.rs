@@ -1,6 +1,8 @@
 //! The fixtures hold what they promise.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -35,6 +37,40 @@ fn many_threads_may_ask_for_databases_at_once() {
     urls.dedup();
     assert_eq!(urls.len(), given);
     assert!(given == 8 || given == 0);
+}
+
+/// The test runs itself in a second process, which tells its database and then waits to be killed.
+#[tokio::test]
+async fn a_killed_process_leaves_neither_server_nor_folder() {
+    const VICTIM: &str = "AFTERWORD_TEST_VICTIM";
+    if std::env::var_os(VICTIM).is_some() {
+        println!("\ndatabase {}", postgres::database().unwrap());
+        loop {
+            std::thread::park();
+        }
+    }
+    if postgres::database().is_none() {
+        return;
+    }
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "fixture::a_killed_process_leaves_neither_server_nor_folder"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    let url = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("database ")?.to_owned())).unwrap();
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let data: String = sqlx::query_scalar("SHOW data_directory").fetch_one(&mut connection).await.unwrap();
+    assert!(Path::new(&data).exists());
+
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    // The keeper holds the victim's stderr too, so this ends when the keeper has.
+    victim.stderr.take().unwrap().read_to_string(&mut String::new()).unwrap();
+    assert!(PgConnection::connect(&url).await.is_err());
+    assert!(!Path::new(&data).exists());
 }
 
 #[test]

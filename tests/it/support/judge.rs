@@ -81,8 +81,8 @@ async fn complete(State((opinion, seen)): State<Shared>, Json(request): Json<Val
         reply = *then;
     }
     let content = match reply {
-        Reply::Rating(rating) => verdict(&request, json!(rating)),
-        Reply::CantTell => verdict(&request, Value::Null),
+        Reply::Rating(rating) => verdict(&request, &json!(rating)),
+        Reply::CantTell => verdict(&request, &Value::Null),
         Reply::Text(text) => text,
         Reply::Status(status) => {
             let status = StatusCode::from_u16(status).expect("a test names a real status");
@@ -105,7 +105,7 @@ async fn complete(State((opinion, seen)): State<Shared>, Json(request): Json<Val
     .into_response()
 }
 
-fn verdict(request: &Value, rating: Value) -> String {
+fn verdict(request: &Value, rating: &Value) -> String {
     let reply = json!({
         "nonce": nonce(request),
         "rating": rating,

@@ -67,11 +67,13 @@ pub fn database() -> Option<String> {
 }
 
 /// Says that a test skips because `what` is absent; under `AFTERWORD_TEST_ALL=1` the absence fails the test.
+#[track_caller]
 pub fn absent(what: &str) {
     assert!(std::env::var("AFTERWORD_TEST_ALL").as_deref() != Ok("1"), "AFTERWORD_TEST_ALL=1 and {what}");
     eprintln!("skipped: {what}");
 }
 
+#[allow(clippy::zombie_processes, reason = "the keeper outlives this process, that is its use")]
 fn start() -> Option<Server> {
     let Some(binaries) = find_binaries() else {
         absent("no initdb, pg_ctl, postgres and psql on PATH or in /usr/lib/postgresql (Debian: postgresql)");

@@ -23,12 +23,13 @@ fn environment(pins: &[&str]) -> Result<PathBuf, String> {
     let version = run(Command::new("python3").args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]))?;
     let key = pins.join("_").replace(|c: char| !c.is_ascii_alphanumeric() && !"-.".contains(c), "_");
     let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = home.join(format!("python-{}-{key}", version.trim()));
+    let name = format!("python-{}-{key}", version.trim());
+    let folder = home.join(&name);
     let interpreter = folder.join("bin/python");
     let complete = folder.join("complete");
 
     // Two test processes may want the same environment: the second waits here, then finds it made.
-    let lock = File::create(folder.with_extension("lock")).map_err(|e| format!("its lock file: {e}"))?;
+    let lock = File::create(home.join(name + ".lock")).map_err(|e| format!("its lock file: {e}"))?;
     lock.lock().map_err(|e| format!("its lock file: {e}"))?;
     if !complete.exists() {
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
