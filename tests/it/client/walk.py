@@ -1,0 +1,255 @@
+"""Walks the official Python client through a running server: one line per check, an end with a message at the first that fails.
+
+    BASE_URL=http://127.0.0.1:4700/api/v1 API_KEY=... python walk.py
+
+The server must have `sweep.schedule = "off"`, since the walk sweeps by hand and counts verdicts, and a judge that rates
+everything JUDGE_RATING (a whole number, 8 where unset). Exit codes: 0 all checks hold, 1 one does not, 2 a setting is missing.
+"""
+
+import os
+import sys
+import uuid
+
+from agentx import AgentX
+from agentx.exceptions import AgentXAuthError, AgentXError
+
+
+def setting(name):
+    value = os.environ.get(name)
+    if not value:
+        print(f"{name} is not set: the walk needs BASE_URL (with /api/v1) and API_KEY", file=sys.stderr)
+        sys.exit(2)
+    return value
+
+
+def check(what, holds, found=None):
+    """Prints the check; ends the walk where it does not hold, telling what was found instead."""
+    if not holds:
+        print(f"FAILED  {what}\n        found: {found!r}", file=sys.stderr)
+        sys.exit(1)
+    print(f"ok      {what}", flush=True)
+
+
+def refused(call, status):
+    """Makes a call that must fail. Returns the error when its HTTP status is the expected one, else what happened instead."""
+    try:
+        answered = call()
+    except AgentXError as error:
+        return (getattr(error, "status_code", None) == status, error)
+    return (False, answered)
+
+
+RUN = uuid.uuid4().hex[:8]
+BASE_URL = setting("BASE_URL")
+API_KEY = setting("API_KEY")
+# Of a judge (weight 1) and a failure pattern that matches (goodness 0, weight 1).
+EXPECTED_RATING = float(os.environ.get("JUDGE_RATING", "8")) / 2
+
+client = AgentX(api_key=API_KEY, base_url=BASE_URL)
+groups = client.monitor.scorer_groups
+sessions = client.monitor.sessions
+
+
+def say(agent, session, question, answer, tool=None):
+    """One turn of a conversation, stored before this returns. Returns the id of its trace."""
+    with client.tracer.trace(agent, input={"q": question}, session_id=session, sync=True) as span:
+        if tool:
+            with client.tracer.trace_tool_call(tool, input={"question": question}) as call:
+                call.output = "found"
+        span.output = answer
+    return span.trace_id
+
+
+def roots(session):
+    return [span for span in sessions.spans(session) if not span.get("parentSpanId")]
+
+
+def counted(group_id, window="24h"):
+    return sum(point["count"] for point in groups.ratings(group_id, window=window)["points"])
+
+
+def connect():
+    check("ping reaches the server and the key is accepted", client.ping()["ok"])
+    try:
+        AgentX(api_key="not-a-key", base_url=BASE_URL).ping()
+    except AgentXAuthError as error:
+        check("ping with a wrong key is refused as such", True, error)
+    else:
+        check("ping with a wrong key is refused as such", False, "it was accepted")
+
+
+def publish_scorers():
+    judge = client.monitor.judge_scorers.builder(
+        f"Resolution {RUN}",
+        acceptance_criteria="The customer's request is settled by the end of the conversation.",
+        rejection_criteria="The customer has to ask again or leaves without an answer.",
+    ).publish()
+    check("a judge scorer is published", judge.id and judge.name == f"Resolution {RUN}", judge)
+    criteria = judge.judge.get("acceptanceCriteria")
+    check("its rubric comes back as sent", criteria and criteria.startswith("The customer's request"), judge)
+
+    pattern = client.monitor.patterns.builder(
+        f"Apology {RUN}", include_terms=["apologize", "so sorry"], severity="high", polarity="failure"
+    ).publish()
+    check("a pattern is published", pattern.id and pattern.name == f"Apology {RUN}", pattern)
+    check("its terms come back as conditions", [row["value"] for row in pattern.conditions] == ["apologize", "so sorry"], pattern)
+    check("the pattern can be read back", client.monitor.patterns.get(pattern.id).key == pattern.key)
+    check("the pattern is listed", pattern.id in [listed.id for listed in client.monitor.patterns.list()])
+    return judge, pattern
+
+
+def manage_group(judge, pattern):
+    members = [
+        {"kind": "judge", "refId": judge.id, "weight": 1, "gate": False},
+        {"kind": "pattern", "refId": pattern.id, "weight": 1, "gate": False},
+    ]
+    stranger = [{"kind": "pattern", "refId": "no-such-scorer", "weight": 1, "gate": False}]
+    holds, found = refused(lambda: groups.create(f"Stranger {RUN}", stranger), 400)
+    check("a group with an unknown member is a 400", holds, found)
+
+    group = groups.create(f"Support quality {RUN}", members, description="What the walk rates by.")
+    check("a group without live scoring is created", group.id and group.online is None, group)
+    kept = [{key: member.get(key) for key in ("kind", "refId", "weight", "gate")} for member in group.members]
+    check("its members come back as sent", kept == members, group)
+    holds, found = refused(lambda: groups.update(group.id, online={"sampleRate": 0.5}), 400)
+    check("a partial live profile where none is stored is a 400 that says what is missing", holds and "alertThreshold" in str(found), found)
+
+    profile = {
+        "enabled": True, "sampleRate": 1.0, "alertThreshold": 5, "severity": "high", "scope": "session", "idleSeconds": 0,
+    }
+    group = groups.update(group.id, online=profile)
+    check("live scoring of whole sessions is turned on", group.online and group.online.get("scope") == "session", group)
+    group = groups.update(group.id, name=f"Support {RUN}", online={"alertThreshold": 6})
+    check("an update changes the name", group.name == f"Support {RUN}", group)
+    merged = {key: group.online.get(key) for key in profile}
+    check("a partial live profile is merged over the stored one", merged == {**profile, "alertThreshold": 6}, group)
+    check("what an update leaves out stays", group.get("description") == "What the walk rates by.", group)
+    check("the group reads back as the update answered", groups.get(group.id) == group, groups.get(group.id))
+    check("the group is listed", group.id in [listed.id for listed in groups.list()])
+    return group
+
+
+def converse():
+    """Two conversations of two turns each, by different agents so that each raises its own signal, and one of a single turn."""
+    talked = {f"walk-refund-{RUN}": f"support-agent-{RUN}", f"walk-booking-{RUN}": f"booking-agent-{RUN}"}
+    for session, agent in talked.items():
+        traces = [
+            say(agent, session, "Where is my money?", "I apologize for the delay, let me look.", tool="lookup_payment"),
+            say(agent, session, "And?", "It left on Monday and should reach you tomorrow."),
+        ]
+        check(f"two turns of {session} are stored, each with its own trace id", all(traces) and len(set(traces)) == 2, traces)
+        asked = [span.get("input") for span in roots(session)]
+        check("its root spans are listed oldest first", asked == [{"q": "Where is my money?"}, {"q": "And?"}], asked)
+        children = [span for span in sessions.spans(session) if span.get("parentSpanId")]
+        check("its tool call is a child of the first", [child["name"] for child in children] == ["lookup_payment"], children)
+    lone = f"walk-lone-{RUN}"
+    say(f"support-agent-{RUN}", lone, "Are you open on Sunday?", "Yes, from ten to four.")
+    check("an unknown session has no spans and is no error", sessions.spans(f"nobody-{RUN}") == [])
+    return talked, lone
+
+
+def sweep_once(group, talked, lone):
+    for session in talked:
+        check(f"{session} has no verdict before the sweep", sessions.scores(session) == [], sessions.scores(session))
+    check("no rating is counted before the sweep", counted(group.id) == 0, groups.ratings(group.id, window="24h"))
+
+    swept = sessions.run_sweep()
+    check("the sweep judges both conversations", swept.get("judged") == len(talked), swept)
+    for session in talked:
+        scores = sessions.scores(session)
+        check(f"{session} has one verdict after the sweep", len(scores) == 1, scores)
+        score = scores[0]
+        check("it is this group's", score["kind"] == f"scorer-group:{group.id}" and score["sessionId"] == session, score)
+        check(f"its rating is {EXPECTED_RATING}", score["rating"] == EXPECTED_RATING, score)
+        check("its justification tells the blend", score["justification"].startswith("Weighted blend: "), score)
+    check("a conversation of one turn is not judged", sessions.scores(lone) == [], sessions.scores(lone))
+
+    swept = sessions.run_sweep()
+    check("a second sweep judges nothing", swept.get("judged") == 0, swept)
+    for session in talked:
+        check(f"it adds no verdict to {session}", len(sessions.scores(session)) == 1, sessions.scores(session))
+
+
+def read_ratings(group, talked):
+    for window, buckets in (("24h", 24), ("7d", 7)):
+        ratings = groups.ratings(group.id, window=window)
+        points = ratings["points"]
+        check(f"the ratings of {window} have {buckets} points", ratings["window"] == window and len(points) == buckets, ratings)
+        check("each conversation is counted once", sum(point["count"] for point in points) == len(talked), ratings)
+        rated = [point["averageRating"] for point in points if point["count"]]
+        check("their average is the rating", rated == [EXPECTED_RATING] * len(rated), ratings)
+
+
+def low_signal(group, session):
+    """The signal that the group raised over a session, if any."""
+    for signal in client.monitor.list_signals(polarity="all"):
+        ours = signal.type == "scorer_group_low_session_score" and signal.pattern_key == f"scorer-group:{group.id}"
+        if ours and session in signal.summary:
+            return signal
+    return None
+
+
+def read_signals(group, talked):
+    for session, agent in talked.items():
+        signal = low_signal(group, session)
+        check(f"a low-score signal names {session}", signal is not None, client.monitor.list_signals(polarity="all"))
+        check("it tells agent, severity and one occurrence",
+              (signal.agent_id or {}).get("name") == agent and signal.severity == "high" and signal.occurrence_count == 1, signal)
+        check("it can be read by its id", client.monitor.signals.get(signal.id).summary == signal.summary)
+
+
+def grow(group, talked):
+    grown, still = talked
+    say(talked[grown], grown, "It is still not here!", "I am so sorry, I have traced it now.")
+    check("the grown conversation has three root spans", len(roots(grown)) == 3, roots(grown))
+    swept = sessions.run_sweep()
+    check("the next sweep judges only the grown one", swept.get("judged") == 1, swept)
+    scores = sessions.scores(grown)
+    check("it has one verdict more, newest first",
+          len(scores) == 2 and scores[0]["createdAt"] >= scores[1]["createdAt"] and scores[0]["spanCount"] > scores[1]["spanCount"],
+          scores)
+    check("the other has none more", len(sessions.scores(still)) == 1, sessions.scores(still))
+    check("a sweep after that judges nothing", sessions.run_sweep().get("judged") == 0)
+    check("and adds none", len(sessions.scores(grown)) == 2, sessions.scores(grown))
+    signal = low_signal(group, grown)
+    check("the signal counts the second occurrence", signal is not None and signal.occurrence_count == 2, signal)
+    check("the grown conversation still counts once", counted(group.id) == len(talked), groups.ratings(group.id, window="24h"))
+
+
+def clean_up(group, judge, pattern):
+    paused = groups.update(group.id, online={"enabled": False})
+    check("live scoring is paused", paused.online and paused.online.get("enabled") is False, paused)
+    detached = groups.update(group.id, online=None)
+    check("live scoring is detached", detached.online is None, detached)
+    groups.delete(group.id)
+    check("the deleted group is not listed", group.id not in [listed.id for listed in groups.list()])
+    holds, found = refused(lambda: groups.get(group.id), 404)
+    check("reading the deleted group is a 404", holds, found)
+    holds, found = refused(lambda: groups.delete(group.id), 404)
+    check("deleting it again is a 404", holds, found)
+    client.monitor.judge_scorers.delete(judge.id)
+    client.monitor.patterns.delete(pattern.id)
+    holds, found = refused(lambda: client.monitor.judge_scorers.delete(judge.id), 404)
+    check("deleting the judge again is a 404", holds, found)
+    holds, found = refused(lambda: client.monitor.patterns.delete(pattern.id), 404)
+    check("deleting the pattern again is a 404", holds, found)
+
+
+def walk():
+    connect()
+    judge, pattern = publish_scorers()
+    group = manage_group(judge, pattern)
+    talked, lone = converse()
+    sweep_once(group, talked, lone)
+    read_ratings(group, talked)
+    read_signals(group, talked)
+    grow(group, talked)
+    clean_up(group, judge, pattern)
+
+
+try:
+    walk()
+except AgentXError as error:
+    check("the server answers every call of the client", False, error)
+client.close()
+print("all checks hold")

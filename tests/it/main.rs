@@ -1,0 +1,7 @@
+//! The integration tests, one binary: each topic is a module, and what they share is `support`.
+
+#![allow(clippy::unwrap_used, reason = "every function here serves a test")]
+
+mod demo_data;
+mod fixture;
+mod support;
