@@ -79,6 +79,7 @@ const DAY_OF_WEEK: usize = 5;
 
 /// The days of the week, Sunday first, by the names that the `cron` crate reads: its numbers run from 1 for Sunday.
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const WEEKDAYS_IN_FULL: [&str; 7] = ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
 
 impl Schedule {
     /// Reads an expression, or `off`.
@@ -213,9 +214,8 @@ fn weekday(text: &str) -> Option<usize> {
     if let Ok(number) = text.parse::<usize>() {
         return (text.len() == 1 && number <= 7).then_some(number);
     }
-    const FULL: [&str; 7] = ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
     let name = text.to_ascii_uppercase();
-    WEEKDAYS.iter().position(|short| *short == name).or_else(|| FULL.iter().position(|full| *full == name))
+    WEEKDAYS.iter().position(|short| *short == name).or_else(|| WEEKDAYS_IN_FULL.iter().position(|full| *full == name))
 }
 
 #[cfg(test)]
