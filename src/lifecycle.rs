@@ -44,8 +44,8 @@ mod tests {
     async fn the_first_signal_cancels_the_token_and_leaves_the_process_alive() {
         let token = stop_on_signals().unwrap();
         assert!(!token.is_cancelled());
-        let own_id = std::process::id().to_string();
-        let sent = std::process::Command::new("kill").args(["-TERM", &own_id]).status().unwrap();
+        let kill = format!("kill -TERM {}", std::process::id());
+        let sent = std::process::Command::new("sh").args(["-c", &kill]).status().unwrap();
         assert!(sent.success());
         token.cancelled().await;
     }

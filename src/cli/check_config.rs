@@ -13,7 +13,7 @@ pub fn answer(sources: &Sources, now: Timestamp) -> Result<String, ConfigError> 
         Some(path) => format!("read from {}", path.display()),
         None => "no file was read".to_owned(),
     };
-    Ok(format!("# Accepted; {file}. What has no origin beside it is a default.\n\n{}", loaded.show()))
+    Ok(format!("# Accepted; {file}. What has no origin beside it is the default.\n\n{}", loaded.show()))
 }
 
 #[cfg(test)]

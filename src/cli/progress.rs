@@ -1,13 +1,12 @@
 //! Progress on standard error: a bar on a terminal, now and then a line elsewhere. It counts what is done, never what is hoped.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::terminal::Style;
 use crate::clock::{self, Stopwatch};
 
 /// What is counted.
@@ -44,7 +43,7 @@ struct Lines {
 impl Progress {
     /// Begins. `what` names the work, `total` says how much there is, where that is known.
     pub fn start(what: impl Into<String>, unit: Unit, total: Option<u64>) -> Self {
-        let shown = if Style::of_stderr().width.is_some() {
+        let shown = if std::io::stderr().is_terminal() {
             Shown::Bar(bar(unit, total))
         } else {
             Shown::Lines(Mutex::new(Lines::to(Box::new(std::io::stderr()))))
@@ -149,6 +148,11 @@ impl Lines {
 }
 
 fn bar(unit: Unit, total: Option<u64>) -> ProgressBar {
+    let style = ProgressStyle::with_template(&template(unit, total)).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr()).with_style(style.progress_chars("=> "))
+}
+
+fn template(unit: Unit, total: Option<u64>) -> String {
     let (done, whole) = match unit {
         Unit::Bytes => ("{decimal_bytes}", "{decimal_total_bytes}"),
         Unit::Things(_) => ("{human_pos}", "{human_len}"),
@@ -157,12 +161,10 @@ fn bar(unit: Unit, total: Option<u64>) -> ProgressBar {
         Unit::Bytes => String::new(),
         Unit::Things(name) => format!(" {name}"),
     };
-    let template = match total {
-        Some(_) => format!("{{prefix}} [{{bar:30}}] {done} of {whole}{name}, {{eta}} left {{wide_msg}}"),
-        None => format!("{{prefix}} {{spinner}} {done}{name}, {{elapsed}} {{wide_msg}}"),
-    };
-    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr()).with_style(style.progress_chars("=> "))
+    match total {
+        Some(_) => format!("{{prefix}} [{{bar:20}}] {done} of {whole}{name} ({{percent}} %) {{wide_msg}}"),
+        None => format!("{{prefix}} {{spinner}} {done}{name} {{wide_msg}}"),
+    }
 }
 
 /// When a line is due: not more often than every two seconds, and then where another tenth is done or ten seconds have passed.
@@ -269,10 +271,8 @@ mod tests {
     fn every_bar_has_a_readable_template() {
         for unit in [Unit::Bytes, Unit::Things("spans")] {
             for total in [None, Some(10)] {
-                let bar = bar(unit, total);
-                bar.set_draw_target(ProgressDrawTarget::hidden());
-                bar.inc(1);
-                assert_eq!(bar.position(), 1);
+                let template = template(unit, total);
+                assert!(ProgressStyle::with_template(&template).is_ok(), "{template}");
             }
         }
     }

@@ -16,9 +16,9 @@ use crate::domain::time::Micros;
 pub struct Database {
     /// `sqlite://path` or `postgres://...`.
     pub url: DatabaseUrl,
-    /// PostgreSQL: the most connections this process holds. SQLite: the connections that read, beside the one that writes.
+    /// The most connections this process holds to PostgreSQL. SQLite needs no setting: one writes, a few read.
     pub max_connections: u32,
-    /// How long a statement waits for another process that has SQLite's file locked.
+    /// How long a statement waits for a free connection, and on SQLite for another process that has the file locked.
     #[serde(with = "length")]
     pub busy_timeout: Micros,
 }
@@ -36,7 +36,7 @@ impl Default for Database {
 pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "url", allowed: Allowed::Secret(check_url) },
     Setting { key: "max_connections", allowed: Allowed::Whole(1, 1_000) },
-    Setting { key: "busy_timeout", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(600)) },
+    Setting { key: "busy_timeout", allowed: Allowed::Length(Micros::millis(100), Micros::seconds(600)) },
 ];
 
 /// A database's address. It may hold a password: it is printed, serialised and debugged without.

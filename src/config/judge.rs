@@ -23,10 +23,10 @@ pub struct Judge {
     /// The key sent along, where there is one. Printed as `<set>` or `<unset>`.
     #[serde(with = "masked")]
     pub api_key: Option<SecretString>,
-    /// How long one call may take.
+    /// How long one call may take, its retries included.
     #[serde(with = "length")]
     pub timeout: Micros,
-    /// How often a call is made before the judge counts as unable to answer for the time being.
+    /// How often a call is tried before the judge counts as unable to answer for the time being.
     pub max_attempts: u32,
     /// The most calls under way at the same time.
     pub max_concurrency: usize,

@@ -1,23 +1,27 @@
-//! The configuration as text: valid TOML, secrets masked, each setting that was given with where it came from.
+//! The configuration as text: valid TOML, secrets masked, each setting that is not the default with where it came from.
 
 use std::fmt::Write as _;
 
 use toml::Table;
 
-use super::{Loaded, SECTIONS};
+use super::{Config, Loaded, SECTIONS};
 
 impl Loaded {
-    /// Every setting in effect, as TOML. Passwords are `***`; a key is `<set>` or `<unset>`.
+    /// Every setting in effect, as TOML; beside those that are not the default, where they come from. Passwords are `***`, a
+    /// key is `<set>` or `<unset>`.
     pub fn show(&self) -> String {
-        let table = Table::try_from(&self.config).unwrap_or_default();
+        let table = |config: &Config| Table::try_from(config).unwrap_or_default();
+        let (table, defaults) = (table(&self.config), table(&Config::default()));
         let mut text = String::new();
         for (section, settings) in SECTIONS {
             let gap = if text.is_empty() { "" } else { "\n" };
             let _ = writeln!(text, "{gap}[{section}]");
             for setting in settings {
-                let Some(value) = table.get(section).and_then(|entries| entries.get(setting.key)) else { continue };
+                let value_in = |table: &Table| table.get(section)?.get(setting.key).cloned();
+                let Some(value) = value_in(&table) else { continue };
                 let line = format!("{} = {value}", setting.key);
-                let _ = match self.origins.get(&format!("{section}.{}", setting.key)) {
+                let origin = self.origins.get(&format!("{section}.{}", setting.key));
+                let _ = match origin.filter(|_| value_in(&defaults).as_ref() != Some(&value)) {
                     Some(origin) => writeln!(text, "{line:<50}  # {origin}"),
                     None => writeln!(text, "{line}"),
                 };

@@ -109,9 +109,11 @@ fn a_named_file_that_is_absent_is_an_error_that_names_it() {
 
 #[test]
 fn a_file_that_is_not_toml_is_refused_by_line_without_repeating_it() {
-    let error = refused("[judge]\n\napi_key = \"s3cret\n", &[]);
-    assert!(error.contains("line 3"), "{error}");
-    assert!(!error.contains("s3cret"), "{error}");
+    for line in ["api_key = \"s3cret", "api_key = s3cret", "api_key = \"a\" s3cret", "api_key \"s3cret\"", "s3cret"] {
+        let error = refused(&format!("[judge]\n\n{line}\n"), &[]);
+        assert!(error.contains("line 3"), "{line}: {error}");
+        assert!(!error.contains("s3cret"), "{line}: {error}");
+    }
 }
 
 #[test]
