@@ -4,10 +4,15 @@
 //! [`ingest`] and [`scorers`] the ways in and the opinions, [`worker`] and [`http`] the services, [`config`] and [`cli`] the
 //! wiring. `docs/ARCHITECTURE.md` maps every file.
 
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod domain;
 pub mod entropy;
+pub mod lifecycle;
 pub mod store;
+pub mod telemetry;
+pub mod worker;
 
 #[cfg(test)]
 mod test_support;

@@ -1,0 +1,263 @@
+//! The command line: its commands and their options. `--help` is written here.
+
+#![allow(clippy::doc_markdown, reason = "the texts here are printed as they stand, where backticks would be noise")]
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use super::exit;
+use crate::domain::ids::{GroupId, SessionId};
+
+/// What was asked for on the command line.
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(
+    name = "afterword",
+    version,
+    about = "Judges conversations with AI agents once they have gone quiet",
+    long_about = "Judges conversations with AI agents once they have gone quiet: reads their traces, scores each conversation \
+                  with scorer groups, and tells people what went wrong.\n\nNew here? `afterword demo` shows it all in a few \
+                  seconds, without a network. Then `afterword serve`.",
+    after_help = exit::help(),
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub struct Args {
+    /// The configuration file [default: the one that AFTERWORD_CONFIG names, else ./config.toml where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Command {
+    /// Serve the API and judge quiet conversations, until stopped
+    ///
+    /// The first start makes the database, a project named Default and its API key, which is printed once (or taken from
+    /// AFTERWORD_API_KEY). Stop it with Ctrl-C or SIGTERM: what is under way is finished; a second signal ends it at once.
+    Serve,
+    /// Judge quiet conversations without serving the API, as one of several workers
+    Work,
+    /// Read conversations from files
+    ///
+    /// Understands OTLP JSON, JSON lines of OTLP batches, and JSON lines of chats ({"session_id", "messages": [...]}), each
+    /// also as .gz. Importing a file twice changes nothing.
+    Import(ImportArgs),
+    /// Make one pass over all projects: plan what is due and judge it
+    Sweep(SweepArgs),
+    /// Tell whether a group's sampling keeps a session, and why
+    ///
+    /// Needs no database: the answer is the same on every machine and in every release.
+    Sample(SampleArgs),
+    /// Bring the database to this version and exit
+    Migrate,
+    /// Check the configuration and print what is in effect, without secrets
+    CheckConfig,
+    /// Manage API keys
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Show it all on bundled conversations: no network, no key, no server
+    Demo,
+    /// Measure this machine with made-up data
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+/// Options of `import`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct ImportArgs {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The project to import into; it is made where it does not exist
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+}
+
+/// Options of `sweep`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct SweepArgs {
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `sample`.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct SampleArgs {
+    /// The session's id (at trace scope the trace's id)
+    #[arg(value_parser = SessionId::parse)]
+    pub session: SessionId,
+    /// The scorer group's id
+    #[arg(value_parser = GroupId::parse)]
+    pub group: GroupId,
+    /// The group's sample rate, 0 to 1: says whether it keeps the session
+    #[arg(long, value_name = "R", value_parser = rate, allow_negative_numbers = true)]
+    pub rate: Option<f64>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to do with API keys.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum KeyCommand {
+    /// Make an API key and print it, once
+    Create(KeyCreateArgs),
+}
+
+/// Options of `key create`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct KeyCreateArgs {
+    /// The project the key belongs to; it is made where it does not exist
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+    /// What the key is called in lists
+    #[arg(long, value_name = "NAME", default_value = "key", value_parser = name)]
+    pub name: String,
+}
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum BenchCommand {
+    /// A sweep over many quiet sessions, from plan to recorded verdict
+    Sweep(BenchSweepArgs),
+    /// A sweep that finds nothing to do among many stored sessions
+    EmptySweep(BenchEmptySweepArgs),
+}
+
+/// Options of `bench sweep`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchSweepArgs {
+    /// How many sessions to make up
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub sessions: u64,
+    /// How many turns each session has
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1_000))]
+    pub turns: u64,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
+
+/// Options of `bench empty-sweep`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchEmptySweepArgs {
+    /// How many sessions to make up
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub sessions: u64,
+    /// How many sweeps to measure
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub passes: u64,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
+
+/// Options of every measurement.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchArgs {
+    /// The seed of the made-up data: the same seed gives the same data
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The project that is there from the first start.
+pub const DEFAULT_PROJECT: &str = "Default";
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
+        _ => Err("a rate is a number from 0 (keeps nothing) to 1 (keeps everything)".to_owned()),
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let length = text.chars().count();
+    if text.trim() != text || !(1..=200).contains(&length) || text.chars().any(char::is_control) {
+        return Err("a name has 1 to 200 characters, no space around it and no control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn read(line: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(std::iter::once("afterword").chain(line.split(' ')))
+    }
+
+    fn command(line: &str) -> Command {
+        read(line).unwrap_or_else(|error| panic!("{line}: {error}")).command
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_understood() {
+        assert_eq!(command("serve"), Command::Serve);
+        assert_eq!(command("work"), Command::Work);
+        assert_eq!(command("sweep --json"), Command::Sweep(SweepArgs { json: true }));
+        assert_eq!(command("migrate"), Command::Migrate);
+        assert_eq!(command("check-config"), Command::CheckConfig);
+        assert_eq!(command("demo"), Command::Demo);
+        let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into() };
+        assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
+        let key = KeyCreateArgs { project: "Default".into(), name: "ci".into() };
+        assert_eq!(command("key create --name ci"), Command::Key(KeyCommand::Create(key)));
+        let common = BenchArgs { seed: 1, json: true };
+        let sweep = BenchSweepArgs { sessions: 500, turns: 4, common: common.clone() };
+        assert_eq!(command("bench sweep --sessions 500 --json"), Command::Bench(BenchCommand::Sweep(sweep)));
+        let empty = BenchEmptySweepArgs { sessions: 1_000_000, passes: 1_000, common };
+        assert_eq!(command("bench empty-sweep --json"), Command::Bench(BenchCommand::EmptySweep(empty)));
+    }
+
+    #[test]
+    fn the_configuration_file_may_be_named_before_or_after_the_command() {
+        for line in ["--config a.toml serve", "serve --config a.toml"] {
+            assert_eq!(read(line).unwrap().config, Some(PathBuf::from("a.toml")), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_rate_outside_0_to_1_is_a_usage_error() {
+        for rate in ["1.01", "-0.1", "NaN", "inf", "10%", "half"] {
+            let error = read(&format!("sample s g --rate {rate}")).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{rate}");
+            assert!(error.to_string().contains("from 0"), "{error}");
+        }
+        for rate in ["0", "1", "0.25", "1e-3"] {
+            assert!(read(&format!("sample s g --rate {rate}")).is_ok(), "{rate}");
+        }
+    }
+
+    #[test]
+    fn ids_that_no_session_can_have_and_missing_arguments_are_usage_errors() {
+        let long = "x".repeat(513);
+        for line in [format!("sample {long} g"), "sample s".into(), "import".into(), "bench sweep --turns 1".into()] {
+            assert_eq!(read(&line).unwrap_err().exit_code(), 2, "{line}");
+        }
+        assert_eq!(read("swep").unwrap_err().kind(), ErrorKind::InvalidSubcommand);
+    }
+
+    #[test]
+    fn the_help_names_every_command_and_exit_code() {
+        let help = Args::command().render_long_help().to_string();
+        for word in ["serve", "import", "check-config", "bench", "--config <FILE>", "Exit codes:", "130"] {
+            assert!(help.contains(word), "{word} is missing in:\n{help}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! `[judge]`: the model that judges ask, behind any OpenAI-compatible address.
+
+use std::fmt;
+
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::length;
+use super::setting::{Allowed, Setting};
+use crate::domain::time::Micros;
+
+/// The model that judges ask. Without an address judges can't answer; everything else works.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Judge {
+    /// The address that `/chat/completions` is appended to.
+    #[serde(with = "blank")]
+    pub base_url: Option<String>,
+    /// The model's name there.
+    #[serde(with = "blank")]
+    pub model: Option<String>,
+    /// The key sent along, where there is one. Printed as `<set>` or `<unset>`.
+    #[serde(with = "masked")]
+    pub api_key: Option<SecretString>,
+    /// How long one call may take, its retries included.
+    #[serde(with = "length")]
+    pub timeout: Micros,
+    /// How often a call is tried before the judge counts as unable to answer for the time being.
+    pub max_attempts: u32,
+    /// The most calls under way at the same time.
+    pub max_concurrency: usize,
+    /// How many tokens prompt and reply may have together.
+    pub context_tokens: usize,
+    /// How many tokens the reply may have.
+    pub max_output_tokens: usize,
+    /// How freely the model chooses its words, 0-2.
+    pub temperature: f64,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self {
+            base_url: None,
+            model: None,
+            api_key: None,
+            timeout: Micros::seconds(60),
+            max_attempts: 3,
+            max_concurrency: 16,
+            context_tokens: 128_000,
+            max_output_tokens: 1_024,
+            temperature: 0.0,
+        }
+    }
+}
+
+impl fmt::Debug for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Judge")
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("api_key", &format_args!("{}", masked::show(self.api_key.as_ref())))
+            .field("timeout", &self.timeout)
+            .field("max_attempts", &self.max_attempts)
+            .field("max_concurrency", &self.max_concurrency)
+            .field("context_tokens", &self.context_tokens)
+            .field("max_output_tokens", &self.max_output_tokens)
+            .field("temperature", &self.temperature)
+            .finish()
+    }
+}
+
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting { key: "base_url", allowed: Allowed::Secret(check_base_url) },
+    Setting { key: "model", allowed: Allowed::Text(check_model) },
+    Setting { key: "api_key", allowed: Allowed::Secret(check_api_key) },
+    Setting { key: "timeout", allowed: Allowed::Length(Micros::seconds(1), Micros::seconds(3_600)) },
+    Setting { key: "max_attempts", allowed: Allowed::Whole(1, 10) },
+    Setting { key: "max_concurrency", allowed: Allowed::Whole(1, 1_024) },
+    Setting { key: "context_tokens", allowed: Allowed::Whole(1_000, 10_000_000) },
+    Setting { key: "max_output_tokens", allowed: Allowed::Whole(64, 100_000) },
+    Setting { key: "temperature", allowed: Allowed::Number(0.0, 2.0) },
+];
+
+fn check_base_url(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let example = "such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:11434/v1\", or \"\" for none";
+    let url =
+        Url::parse(text).map_err(|error| format!("can't be read as an address ({error}); it must be one {example}"))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(format!("must be an http or https address {example}"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not hold a user name or password; the key belongs into judge.api_key".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("must end before any ? or #, as /chat/completions is appended to it: one {example}"));
+    }
+    if url.path().trim_end_matches('/').ends_with("/chat/completions") {
+        return Err(format!("must end before /chat/completions, which is appended to it: one {example}"));
+    }
+    Ok(())
+}
+
+fn check_model(text: &str) -> Result<(), String> {
+    if text.trim() != text || text.chars().any(char::is_control) || text.len() > 200 {
+        return Err("must be the model's name at judge.base_url: at most 200 bytes, no space around it".to_owned());
+    }
+    Ok(())
+}
+
+fn check_api_key(text: &str) -> Result<(), String> {
+    if matches!(text, masked::SET) {
+        return Err(format!("is {text}, which stands for a key where one is printed; put the key itself"));
+    }
+    if text == masked::UNSET || text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(());
+    }
+    Err("must be visible ASCII characters without spaces or line ends".to_owned())
+}
+
+/// Optional text, written as empty text where there is none: TOML has no null.
+mod blank {
+    use super::{Deserialize, Deserializer, Serializer};
+
+    #[allow(clippy::ref_option, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(text.as_deref().unwrap_or_default())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+        String::deserialize(deserializer).map(|text| (!text.is_empty()).then_some(text))
+    }
+}
+
+/// An optional secret: read as it is, written only as being there or not.
+mod masked {
+    use super::{Deserialize, Deserializer, ExposeSecret, SecretString, Serializer};
+
+    pub(super) const SET: &str = "<set>";
+    pub(super) const UNSET: &str = "<unset>";
+
+    pub(super) fn show(secret: Option<&SecretString>) -> &'static str {
+        if secret.is_some_and(|secret| !secret.expose_secret().is_empty()) { SET } else { UNSET }
+    }
+
+    #[allow(clippy::ref_option, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(show(secret.as_ref()))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecretString>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok((!text.is_empty() && text != UNSET).then(|| SecretString::from(text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_chat_completions_can_be_appended_to_is_accepted() {
+        for good in ["", "https://api.openai.com/v1", "http://127.0.0.1:11434/v1/", "http://[::1]:8000"] {
+            assert_eq!(check_base_url(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "api.openai.com/v1",
+            "ftp://host/v1",
+            "https://me:s3cret@host/v1",
+            "https://host/v1?key=s3cret",
+            "https://host/#x",
+            "https://host/v1/chat/completions",
+            "http://",
+            "localhost:8000",
+            "file:///v1",
+        ] {
+            let error = check_base_url(bad).unwrap_err();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_one_word_of_visible_characters() {
+        for good in ["", "sk-123_ABC==", "<unset>"] {
+            assert_eq!(check_api_key(good), Ok(()), "{good}");
+        }
+        for bad in ["s3cret\n", "s3 cret", "s3crét", "<set>"] {
+            let error = check_api_key(bad).unwrap_err();
+            assert!(!error.contains("s3"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_never_printed() {
+        let judge = Judge { api_key: Some(SecretString::from("s3cret")), ..Judge::default() };
+        assert!(format!("{judge:?}").contains("api_key: <set>"));
+        assert!(toml::to_string(&judge).unwrap().contains("api_key = \"<set>\""));
+        assert!(format!("{:?}", Judge::default()).contains("api_key: <unset>"));
+    }
+}

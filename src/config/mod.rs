@@ -1,0 +1,104 @@
+//! The configuration: one TOML file, overlaid by environment variables, checked before anything starts. `config.toml` at the
+//! root of the project lists every setting.
+//!
+//! A setting is `section.key`; the variable `AFTERWORD__SECTION__KEY` sets it and wins over the file. Only the wiring reads
+//! this module; other floors are handed plain values.
+
+mod database;
+mod error;
+mod ingest;
+mod judge;
+pub mod length;
+mod load;
+mod log;
+mod server;
+mod setting;
+mod show;
+mod shutdown;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use database::{Database, DatabaseUrl};
+pub use error::{ConfigError, Origin, Refusal};
+pub use ingest::Ingest;
+pub use judge::Judge;
+pub use load::{Loaded, Sources, load};
+pub use log::Log;
+pub use server::Server;
+pub use shutdown::Shutdown;
+pub use sweep::Sweep;
+
+use crate::domain::time::Timestamp;
+use setting::Setting;
+
+/// Everything that can be set.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The HTTP API.
+    pub server: Server,
+    /// Where everything is stored.
+    pub database: Database,
+    /// How spans are stored.
+    pub ingest: Ingest,
+    /// When sessions are looked at, and how their judging is carried out.
+    pub sweep: Sweep,
+    /// The model that judges ask.
+    pub judge: Judge,
+    /// What is logged, and how.
+    pub log: Log,
+    /// How the process ends.
+    pub shutdown: Shutdown,
+}
+
+/// Every section and its settings, in the order of `config.toml`.
+const SECTIONS: [(&str, &[Setting]); 7] = [
+    ("server", server::SETTINGS),
+    ("database", database::SETTINGS),
+    ("ingest", ingest::SETTINGS),
+    ("sweep", sweep::SETTINGS),
+    ("judge", judge::SETTINGS),
+    ("log", log::SETTINGS),
+    ("shutdown", shutdown::SETTINGS),
+];
+
+impl Config {
+    /// What is wrong with settings that are fine one by one but not together, as pairs of key and reason.
+    fn contradictions(&self, now: Timestamp) -> Vec<(&'static str, String)> {
+        let Self { sweep, judge, .. } = self;
+        let mut found = Vec::new();
+        let mut unless = |fine: bool, key: &'static str, reason: &str| {
+            if !fine {
+                found.push((key, reason.to_owned()));
+            }
+        };
+        let will_come = sweep.schedule.is_off() || sweep.schedule.next_after(now).is_some();
+        unless(will_come, "sweep.schedule", "will never come again: its years have passed");
+        unless(sweep.retry_first <= sweep.retry_longest, "sweep.retry_first", "must not be above sweep.retry_longest");
+        unless(sweep.defer_first <= sweep.defer_longest, "sweep.defer_first", "must not be above sweep.defer_longest");
+        unless(
+            sweep.lease > judge.timeout,
+            "sweep.lease",
+            "must be above judge.timeout, or sessions are taken over while their judge still answers",
+        );
+        unless(
+            judge.base_url.is_none() || judge.model.is_some(),
+            "judge.model",
+            "must name the model to ask, as judge.base_url is set",
+        );
+        unless(
+            judge.base_url.is_some() || judge.model.is_none(),
+            "judge.base_url",
+            "must say where the model is asked, as judge.model is set",
+        );
+        unless(
+            judge.max_output_tokens.saturating_mul(2) <= judge.context_tokens,
+            "judge.max_output_tokens",
+            "must be at most half of judge.context_tokens, so that the prompt has room",
+        );
+        found
+    }
+}

@@ -1,0 +1,48 @@
+//! `[server]`: the HTTP API.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::length;
+use super::setting::{Allowed, Setting};
+use crate::domain::time::Micros;
+
+/// The HTTP API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// The address and port to listen on.
+    pub listen: SocketAddr,
+    /// The largest body accepted, in bytes, after decompression.
+    pub body_limit_bytes: usize,
+    /// How long a request may take before it is answered with an error.
+    #[serde(with = "length")]
+    pub request_timeout: Micros,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            body_limit_bytes: 10 * 1024 * 1024,
+            request_timeout: Micros::seconds(30),
+        }
+    }
+}
+
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting { key: "listen", allowed: Allowed::Text(check_listen) },
+    Setting { key: "body_limit_bytes", allowed: Allowed::Whole(1_000, 1_000_000_000) },
+    Setting { key: "request_timeout", allowed: Allowed::Length(Micros::seconds(1), Micros::seconds(3_600)) },
+];
+
+fn check_listen(text: &str) -> Result<(), String> {
+    match text.parse::<SocketAddr>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!(
+            "is \"{text}\", must be an IP address and a port, such as \"127.0.0.1:7070\" (this machine only), \"0.0.0.0:7070\" \
+             (every network) or \"[::1]:7070\""
+        )),
+    }
+}
