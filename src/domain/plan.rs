@@ -1,5 +1,6 @@
 //! Planning: which groups want to judge a session now, and when to look again.
 
+use super::group::{GroupSpec, Scope};
 use super::ids::{GroupId, SessionId};
 use super::sample;
 use super::time::{Micros, Timestamp};
@@ -18,6 +19,19 @@ pub struct LiveGroup {
     pub idle: Micros,
     /// The fewest turns it judges.
     pub min_turns: i64,
+}
+
+impl LiveGroup {
+    /// The group as planning sees it; `None` where it does not score sessions live.
+    pub fn of(id: GroupId, spec: &GroupSpec) -> Option<Self> {
+        let online = spec.online.as_ref().filter(|online| online.enabled && online.scope == Scope::Session)?;
+        Some(Self {
+            id,
+            sample_rate: online.sample_rate,
+            idle: Micros::seconds(online.idle_seconds),
+            min_turns: online.min_turns,
+        })
+    }
 }
 
 /// What planning needs to know of a session.

@@ -9,7 +9,7 @@ use crate::domain::group::{GroupSpec, MemberKind, Scope};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::plan::LiveGroup;
 use crate::domain::scorer::Scorer;
-use crate::domain::time::{Micros, Timestamp};
+use crate::domain::time::Timestamp;
 
 statements! {
     SCORER = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at FROM scorers s
@@ -235,22 +235,11 @@ pub(super) async fn live_groups(
     let mut groups: BTreeMap<ProjectId, Vec<LiveGroup>> = BTreeMap::new();
     for row in tx.fetch(&LIVE_GROUPS, args![projects]).await? {
         let spec: GroupSpec = from_json(&row.text(2)?)?;
-        if let Some(group) = live_group(GroupId::trusted(row.text(1)?), &spec) {
+        if let Some(group) = LiveGroup::of(GroupId::trusted(row.text(1)?), &spec) {
             groups.entry(ProjectId::trusted(row.text(0)?)).or_default().push(group);
         }
     }
     Ok(groups)
-}
-
-/// What planning needs to know of a group; `None` where it does not score sessions live.
-pub(super) fn live_group(id: GroupId, spec: &GroupSpec) -> Option<LiveGroup> {
-    let online = spec.online.as_ref().filter(|online| online.enabled && online.scope == Scope::Session)?;
-    Some(LiveGroup {
-        id,
-        sample_rate: online.sample_rate,
-        idle: Micros::seconds(online.idle_seconds),
-        min_turns: online.min_turns,
-    })
 }
 
 fn is_live(spec: &GroupSpec) -> bool {

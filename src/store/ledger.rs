@@ -6,7 +6,7 @@ use super::catalogue::{from_json, to_json};
 use super::engine::{Result, args};
 use super::sql::statements;
 use crate::domain::ids::{ProjectId, ScorerId, SessionId};
-use crate::domain::outcome::Outcome;
+use crate::domain::judge::Judgement;
 use crate::domain::time::Timestamp;
 
 statements! {
@@ -20,19 +20,6 @@ statements! {
             SELECT $1, call_id, CAST($2 AS BIGINT), $3, $4, provider, model, attempt, status, input_tokens, output_tokens, latency_ms, error
             FROM v";
     }
-}
-
-/// A judge's answer, as it is kept so that it is never paid for twice.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct StoredAnswer {
-    /// What it made of the conversation.
-    pub outcome: Outcome,
-    /// What it said in full.
-    pub justification: Option<String>,
-    /// The turns it cites, by number.
-    pub evidence: Vec<u32>,
-    /// The share of the transcript that it was shown, 0-1.
-    pub shown: f64,
 }
 
 /// One attempt at a judge call.
@@ -57,11 +44,11 @@ pub struct JudgeCall {
 }
 
 impl Store {
-    /// The answer to a question that was asked before.
+    /// The answer to a question that was paid for before, by its reuse key.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn answer(&self, project: &ProjectId, key: &str) -> Result<Option<StoredAnswer>> {
+    pub async fn judgement(&self, project: &ProjectId, key: &str) -> Result<Option<Judgement>> {
         let row = self.db.read().await?.fetch_one(&ANSWERS, args![project, vec![key.to_owned()]]).await?;
         row.map(|row| from_json(&row.text(1)?)).transpose()
     }
@@ -70,13 +57,13 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn keep_answer(
+    pub async fn keep_judgement(
         &self,
         project: &ProjectId,
         session: &SessionId,
         scorer: &ScorerId,
         calls: &[JudgeCall],
-        answer: Option<(&str, &StoredAnswer)>,
+        answer: Option<(&str, &Judgement)>,
         now: Timestamp,
     ) -> Result<()> {
         let rows = calls

@@ -32,15 +32,15 @@ pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
 pub use ingest::{Arrival, Receipt};
-pub use ledger::{JudgeCall, StoredAnswer};
-pub use plan::{PlanSettings, Planned};
+pub use ledger::JudgeCall;
+pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use record::{Recorded, SessionEnd, Try};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
-pub use work::{Claimed, GatheredGroup, GatheredSession, Gathering};
+pub use work::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering};
 
 use engine::Db;
 

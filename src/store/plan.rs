@@ -14,10 +14,12 @@ use crate::domain::plan::{self, LiveGroup, Standing};
 use crate::domain::time::{Micros, Timestamp};
 
 statements! {
-    DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at FROM sessions
-        WHERE check_at <= $1 ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED";
-    DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at FROM sessions
-        WHERE check_at <= $1 AND project_id = $3 ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED";
+    DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at FROM sessions
+        WHERE check_at <= $1 AND check_at >= $3 AND (check_at, project_id, session_id) > ($3, $4, $5)
+        ORDER BY check_at, project_id, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
+    DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at
+        FROM sessions WHERE check_at <= $1 AND check_at >= $3 AND project_id = $4 AND (check_at, session_id) > ($3, $5)
+        ORDER BY check_at, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
     CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
@@ -61,12 +63,22 @@ pub struct PlanSettings {
 }
 
 /// What one batch of planning did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Planned {
     /// Sessions looked at.
     pub looked_at: usize,
     /// (session, group) pairs that are wanted.
     pub wanted: usize,
+    /// The last alarm looked at: the next batch goes on behind it. `None` where no more are due.
+    pub next: Option<Alarm>,
+}
+
+/// The place of a session among all alarms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarm {
+    check_at: Timestamp,
+    project: ProjectId,
+    session: SessionId,
 }
 
 /// An alarm further ahead than this was set by a clock that has been set back since.
@@ -74,7 +86,8 @@ const CREDIBLE_ALARM: Micros = Micros::seconds(86_400);
 
 impl Store {
     /// Plans one batch of sessions, of one project or of all, whose alarm is due at `horizon`. What is quiet is decided at
-    /// `now`; a horizon ahead of it makes sure that nothing already quiet is missed.
+    /// `now`; a horizon ahead of it makes sure that nothing already quiet is missed. Going on `after` the last alarm of the
+    /// batch before makes a pass end, even where sessions are armed again within the horizon.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -84,8 +97,9 @@ impl Store {
         now: Timestamp,
         horizon: Timestamp,
         settings: PlanSettings,
+        after: Option<&Alarm>,
     ) -> Result<Planned> {
-        retrying!(self.plan_once(project, now, horizon, settings))
+        retrying!(self.plan_once(project, now, horizon, settings, after))
     }
 
     async fn plan_once(
@@ -94,12 +108,13 @@ impl Store {
         now: Timestamp,
         horizon: Timestamp,
         settings: PlanSettings,
+        after: Option<&Alarm>,
     ) -> Result<Planned> {
-        if !self.is_any_due(project, horizon).await? {
+        if !self.is_any_due(project, horizon, after).await? {
             return Ok(Planned::default());
         }
         let mut tx = self.db.write().await?;
-        let sessions = due(&mut tx, project, horizon, settings.batch).await?;
+        let (sessions, last) = due(&mut tx, project, horizon, after, settings.batch).await?;
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
         let planned = decide(&sessions, &groups, now, settings.root_grace);
@@ -108,13 +123,14 @@ impl Store {
         tx.bulk(&ENQUEUE, args![now, settings.max_attempts], planned.enqueue).await?;
         tx.bulk(&REARM, args![], planned.rearm).await?;
         tx.commit().await?;
-        Ok(Planned { looked_at, wanted })
+        let next = last.filter(|_| looked_at == settings.batch);
+        Ok(Planned { looked_at, wanted, next })
     }
 
     /// One index probe on a reader, so that a sweep that finds nothing neither waits for the writer nor keeps it waiting.
-    async fn is_any_due(&self, project: Option<&ProjectId>, horizon: Timestamp) -> Result<bool> {
+    async fn is_any_due(&self, project: Option<&ProjectId>, horizon: Timestamp, after: Option<&Alarm>) -> Result<bool> {
         let mut tx = self.db.read().await?;
-        Ok(!due(&mut tx, project, horizon, 1).await?.is_empty())
+        Ok(!due(&mut tx, project, horizon, after, 1).await?.0.is_empty())
     }
 
     /// Mends alarms that a clock set far ahead; answers how many.
@@ -165,13 +181,26 @@ async fn due(
     tx: &mut Tx,
     project: Option<&ProjectId>,
     horizon: Timestamp,
+    after: Option<&Alarm>,
     limit: usize,
-) -> Result<Vec<(ProjectId, Standing)>> {
+) -> Result<(Vec<(ProjectId, Standing)>, Option<Alarm>)> {
+    let since = after.map_or(i64::MIN, |alarm| alarm.check_at.micros());
+    let session = after.map_or("", |alarm| alarm.session.as_str());
     let rows = match project {
-        None => tx.fetch(&DUE, args![horizon, count(limit)]).await?,
-        Some(project) => tx.fetch(&DUE_IN_PROJECT, args![horizon, count(limit), project]).await?,
+        None => {
+            let of = after.map_or("", |alarm| alarm.project.as_str());
+            tx.fetch(&DUE, args![horizon, count(limit), since, of, session]).await?
+        }
+        Some(project) => tx.fetch(&DUE_IN_PROJECT, args![horizon, count(limit), since, project, session]).await?,
     };
-    rows.iter().map(|row| Ok((ProjectId::trusted(row.text(0)?), standing(row, 1)?))).collect()
+    let mut last = None;
+    let mut sessions = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (project, standing) = (ProjectId::trusted(row.text(0)?), standing(row, 1)?);
+        last = Some(Alarm { check_at: row.time(7)?, project: project.clone(), session: standing.session.clone() });
+        sessions.push((project, standing));
+    }
+    Ok((sessions, last))
 }
 
 /// Reads a session's standing from the columns session, revision, last arrival, turns, rootless, rootless arrival.

@@ -85,29 +85,32 @@ pub struct SessionEnd {
     pub tries: Vec<Try>,
 }
 
-/// What was recorded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Recorded {
-    /// Verdicts with a rating.
-    pub rated: usize,
-    /// Verdicts without one: a no-score that no retry can change.
-    pub unrated: usize,
-    /// Sessions whose lease somebody else took over: nothing of them was recorded, and they are judged by their new holder.
-    pub leases_lost: usize,
+/// What was recorded of one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// What was handed in.
+    Kept {
+        /// Verdicts with a rating.
+        rated: usize,
+        /// Verdicts without one: a no-score that no retry can change.
+        unrated: usize,
+    },
+    /// Nothing: somebody else took the lease over, and judges the session.
+    LeaseLost,
 }
 
 type SessionKey = (String, String);
 
 impl Store {
-    /// Records the ends of work on claimed sessions and gives up their leases.
+    /// Records the ends of work on claimed sessions and gives up their leases. Answers what was recorded of each, in order.
     ///
     /// # Errors
     /// [`StoreError`]; nothing is recorded then.
-    pub async fn record(&self, ends: &[SessionEnd], now: Timestamp, max_attempts: i64) -> Result<Recorded> {
+    pub async fn record(&self, ends: &[SessionEnd], now: Timestamp, max_attempts: i64) -> Result<Vec<Recorded>> {
         retrying!(self.record_once(ends, now, max_attempts))
     }
 
-    async fn record_once(&self, ends: &[SessionEnd], now: Timestamp, max_attempts: i64) -> Result<Recorded> {
+    async fn record_once(&self, ends: &[SessionEnd], now: Timestamp, max_attempts: i64) -> Result<Vec<Recorded>> {
         let mut sorted: Vec<&SessionEnd> = ends.iter().collect();
         sorted.sort_by(|a, b| (&a.claim.project, &a.claim.session).cmp(&(&b.claim.project, &b.claim.session)));
         let mut tx = self.db.write().await?;
@@ -121,17 +124,17 @@ impl Store {
             revisions.insert((row.text(0)?, row.text(1)?), row.int(2)?);
         }
         let mut writing = Writing::default();
+        let mut recorded: BTreeMap<SessionKey, Recorded> = BTreeMap::new();
         for end in &kept {
             let key = key(&end.claim);
             let mut of_session = assessments.remove(&key).unwrap_or_default();
-            writing.end(self, end, &mut of_session, &alive, revisions.get(&key).copied(), now);
+            let kept = writing.end(self, end, &mut of_session, &alive, revisions.get(&key).copied(), now);
             writing.requeue(&end.claim, &of_session, max_attempts);
+            recorded.insert(key, kept);
         }
-        let recorded =
-            Recorded { rated: writing.rated, unrated: writing.unrated, leases_lost: ends.len() - kept.len() };
         writing.run(&mut tx, self, now).await?;
         tx.commit().await?;
-        Ok(recorded)
+        Ok(ends.iter().map(|end| recorded.get(&key(&end.claim)).copied().unwrap_or(Recorded::LeaseLost)).collect())
     }
 }
 
@@ -169,8 +172,6 @@ async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<(Str
 /// Everything that one transaction writes.
 #[derive(Default)]
 struct Writing {
-    rated: usize,
-    unrated: usize,
     verdicts: Rows,
     members: Rows,
     assessments: Rows,
@@ -188,8 +189,9 @@ impl Writing {
         alive: &BTreeSet<(String, String)>,
         revision: Option<i64>,
         now: Timestamp,
-    ) {
+    ) -> Recorded {
         let project = &end.claim.project;
+        let (mut rated, mut unrated) = (0, 0);
         for attempt in &end.tries {
             let Some((_, assessment)) = assessments.iter_mut().find(|(group, _)| *group == attempt.group) else {
                 continue;
@@ -198,6 +200,7 @@ impl Writing {
             let ending = if alive.contains(&(project.to_string(), attempt.group.to_string())) {
                 if let Some(verdict) = &attempt.verdict {
                     self.verdict(store, project, verdict);
+                    *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
                     if revision == Some(verdict.read.revision) {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
@@ -210,6 +213,7 @@ impl Writing {
             assessment.end(ending, now);
             self.assessments.push(assessment_row(project, &end.claim.session, &attempt.group, assessment));
         }
+        Recorded::Kept { rated, unrated }
     }
 
     /// What is still due keeps the session in the queue.
@@ -223,7 +227,6 @@ impl Writing {
 
     fn verdict(&mut self, store: &Store, project: &ProjectId, verdict: &Verdict) {
         let composition = &verdict.composition;
-        *(if composition.rating.is_some() { &mut self.rated } else { &mut self.unrated }) += 1;
         self.verdicts.push(args![
             project,
             &verdict.session,

@@ -31,10 +31,11 @@ statements! {
     RENEW = "UPDATE queue SET visible_at = $2 WHERE lease_token = ANY($1)";
     GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2)";
-    SCORERS_BY_ID = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.project_id
+    SCORERS_BY_ID = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.project_id,
+            s.deleted_at
         FROM scorers s
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = s.version
-        WHERE s.project_id = ANY($1) AND s.scorer_id = ANY($2) AND s.deleted_at IS NULL";
+        WHERE s.project_id = ANY($1) AND s.scorer_id = ANY($2)";
     @bulk {
         RELEASE(1; project_id Text, session_id Text, token Text) = "UPDATE queue
             SET visible_at = $1, lease_token = NULL, lease_owner = NULL, leased_at = NULL FROM v
@@ -76,6 +77,15 @@ pub struct GatheredGroup {
     pub live: bool,
 }
 
+/// A scorer as it stands at the moment of gathering.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GatheredScorer {
+    /// The scorer at its newest version.
+    pub scorer: Scorer,
+    /// Whether it was deleted: it scores no more, but its name is still known.
+    pub deleted: bool,
+}
+
 /// A claimed session with everything that judging it needs.
 #[derive(Debug)]
 pub struct GatheredSession {
@@ -96,8 +106,8 @@ pub struct Gathering {
     pub sessions: Vec<GatheredSession>,
     /// The groups that their assessments name.
     pub groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
-    /// The scorers that those groups name, as far as they exist, by project and id.
-    pub scorers: BTreeMap<(ProjectId, String), Scorer>,
+    /// The scorers that those groups name, by project and id.
+    pub scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
 }
 
 impl Store {
@@ -268,7 +278,7 @@ async fn read_groups(
 async fn read_scorers(
     tx: &mut Tx,
     groups: &BTreeMap<(ProjectId, GroupId), GatheredGroup>,
-) -> Result<BTreeMap<(ProjectId, String), Scorer>> {
+) -> Result<BTreeMap<(ProjectId, String), GatheredScorer>> {
     let projects: BTreeSet<String> = groups.keys().map(|(project, _)| project.to_string()).collect();
     let ids: BTreeSet<String> =
         groups.values().flat_map(|group| &group.spec.members).map(|member| member.ref_id.clone()).collect();
@@ -279,7 +289,8 @@ async fn read_scorers(
     let lists = args![projects.into_iter().collect::<Vec<_>>(), ids.into_iter().collect::<Vec<_>>()];
     for row in tx.fetch(&SCORERS_BY_ID, lists).await? {
         let scorer = read_scorer(&row)?;
-        scorers.insert((ProjectId::trusted(row.text(7)?), scorer.id.to_string()), scorer);
+        let key = (ProjectId::trusted(row.text(7)?), scorer.id.to_string());
+        scorers.insert(key, GatheredScorer { scorer, deleted: row.opt_int(8)?.is_some() });
     }
     Ok(scorers)
 }

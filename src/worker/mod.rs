@@ -1,3 +1,88 @@
 //! Floor 3: the worker, which finds quiet sessions and has them judged.
+//!
+//! One pass: plan what is due, then claim, gather, assess and record until nothing is. Any number of workers may do so at
+//! once; leases keep them from judging a session twice.
 
+mod assess;
+mod panel;
+mod pass;
+mod record;
+mod run;
 pub mod schedule;
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::clock::Clock;
+use crate::domain::assessment::RetryPolicy;
+use crate::domain::time::Micros;
+use crate::entropy::Entropy;
+use crate::scorers::judge::JudgeClient;
+use crate::scorers::pattern::PatternCache;
+use crate::store::Store;
+
+pub use pass::PassReport;
+pub use run::run;
+
+/// How a worker works.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkerSettings {
+    /// How long a turn whose root has not arrived keeps its session from being quiet.
+    pub root_grace: Micros,
+    /// When tries are made again, and when they are given up.
+    pub retry: RetryPolicy,
+    /// How long a session is leased; renewed while it is in work.
+    pub lease: Micros,
+    /// The most sessions in work at once.
+    pub max_in_flight: usize,
+    /// The most sessions planned in one transaction.
+    pub plan_batch: usize,
+    /// The most sessions claimed in one transaction.
+    pub claim_batch: usize,
+    /// The most sessions recorded in one transaction.
+    pub record_batch: usize,
+    /// How long work under way may take to finish once a stop was asked for.
+    pub grace: Micros,
+}
+
+/// A worker: everything that judging takes. One for the whole process, shared by background sweeps and passes by hand.
+#[derive(Debug)]
+pub struct Worker {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    judges: Arc<JudgeClient>,
+    patterns: PatternCache,
+    settings: WorkerSettings,
+    /// What leases are signed with, for people who look at the queue.
+    owner: String,
+    /// One permit for each session that may be in work.
+    capacity: Arc<Semaphore>,
+    recorder: record::Recorder,
+}
+
+impl Worker {
+    /// A worker on a store. Must be called inside a Tokio runtime: its recorder runs there until the worker is dropped.
+    pub fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        judges: Arc<JudgeClient>,
+        settings: WorkerSettings,
+    ) -> Arc<Self> {
+        let owner = format!("{}-{}", std::process::id(), entropy.id());
+        let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), settings);
+        Arc::new(Self {
+            store,
+            clock,
+            entropy,
+            judges,
+            patterns: PatternCache::new(),
+            settings,
+            owner,
+            capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
+            recorder,
+        })
+    }
+}

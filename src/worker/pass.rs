@@ -1,0 +1,296 @@
+//! One pass: plan, then claim, gather, assess and record until nothing is due.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Worker;
+use super::assess::Catalogue;
+use crate::clock::stopwatch;
+use crate::domain::assessment::Ending;
+use crate::domain::ids::ProjectId;
+use crate::domain::plan::LONGEST_MARGIN;
+use crate::domain::time::Micros;
+use crate::store::{Claimed, GatheredSession, PlanSettings, Recorded, SessionEnd, StoreError};
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PassReport {
+    /// Sessions whose alarm was due.
+    pub looked_at: usize,
+    /// (session, group) pairs that were found wanted.
+    pub wanted: usize,
+    /// Verdicts recorded.
+    pub judged: usize,
+    /// Found to be beyond judging: a no-score that no retry changes.
+    pub unrated: usize,
+    /// Read the same as before: current again without a verdict.
+    pub unchanged: usize,
+    /// Put off: a member could not answer, or the session was active again.
+    pub deferred: usize,
+    /// No longer wanted.
+    pub withdrawn: usize,
+    /// Tries that ended in an error of our own; they are made again.
+    pub failed: usize,
+}
+
+impl PassReport {
+    fn add(&mut self, other: Self) {
+        self.looked_at += other.looked_at;
+        self.wanted += other.wanted;
+        self.judged += other.judged;
+        self.unrated += other.unrated;
+        self.unchanged += other.unchanged;
+        self.deferred += other.deferred;
+        self.withdrawn += other.withdrawn;
+        self.failed += other.failed;
+    }
+
+    /// What recording the end of a session comes to.
+    fn of(endings: Endings, recorded: Option<Recorded>) -> Self {
+        match recorded {
+            Some(Recorded::Kept { rated, unrated }) => {
+                Self { judged: rated, unrated, unchanged: endings.unchanged, deferred: endings.deferred,
+                    withdrawn: endings.withdrawn, failed: endings.failed, ..Self::default() }
+            }
+            Some(Recorded::LeaseLost) => Self::default(),
+            None => Self { failed: 1, ..Self::default() },
+        }
+    }
+}
+
+/// How the tries of one session ended, beside verdicts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Endings {
+    unchanged: usize,
+    deferred: usize,
+    withdrawn: usize,
+    failed: usize,
+}
+
+impl Endings {
+    fn of(end: &SessionEnd) -> Self {
+        let mut endings = Self::default();
+        for attempt in &end.tries {
+            match &attempt.ending {
+                Ending::Covered { .. } if attempt.verdict.is_some() => {}
+                Ending::Covered { .. } => endings.unchanged += 1,
+                Ending::Deferred { .. } | Ending::NotIdle { .. } => endings.deferred += 1,
+                Ending::Withdrawn => endings.withdrawn += 1,
+                Ending::Erred { .. } => endings.failed += 1,
+            }
+        }
+        endings
+    }
+}
+
+/// The sessions of one pass that are in work.
+#[derive(Default)]
+struct InWork {
+    tasks: JoinSet<PassReport>,
+    claims: HashMap<tokio::task::Id, Claimed>,
+    report: PassReport,
+}
+
+impl InWork {
+    fn start(&mut self, worker: Arc<Worker>, session: GatheredSession, catalogue: Arc<Catalogue>, place: OwnedSemaphorePermit) {
+        let claim = session.claim.clone();
+        let task = self.tasks.spawn(async move {
+            let report = worker.finish(session, &catalogue).await;
+            drop(place);
+            report
+        });
+        self.claims.insert(task.id(), claim);
+    }
+
+    /// Waits for one session to end; `false` where none is in work.
+    async fn next(&mut self) -> bool {
+        match self.tasks.join_next_with_id().await {
+            None => false,
+            Some(ended) => {
+                self.count(ended);
+                while let Some(ended) = self.tasks.try_join_next_with_id() {
+                    self.count(ended);
+                }
+                true
+            }
+        }
+    }
+
+    fn count(&mut self, ended: Result<(tokio::task::Id, PassReport), tokio::task::JoinError>) {
+        match ended {
+            Ok((id, report)) => {
+                self.claims.remove(&id);
+                self.report.add(report);
+            }
+            // Only an abort ends a task this way: panics are caught inside.
+            Err(error) => {
+                self.claims.remove(&error.id());
+            }
+        }
+    }
+}
+
+/// How often a pass by hand looks whether somebody else is still judging its project.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+impl Worker {
+    /// One pass: looks far enough ahead that nothing already quiet is missed, finishes what is due in the project
+    /// (or in all), and waits up to `patience` for what others are judging there.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store can't plan, claim or gather. What is in work by then is finished all the same.
+    pub async fn pass(
+        self: &Arc<Self>,
+        project: Option<&ProjectId>,
+        patience: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<PassReport, StoreError> {
+        let since = stopwatch();
+        let mut report = self.plan(project, LONGEST_MARGIN).await?;
+        loop {
+            report.add(self.execute(project, cancel).await?);
+            let Some(project) = project else { break };
+            if cancel.is_cancelled()
+                || since.elapsed() >= patience
+                || self.store.leased(project, self.clock.now()).await? == 0
+            {
+                break;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(report)
+    }
+
+    pub(super) async fn plan(&self, project: Option<&ProjectId>, ahead: Micros) -> Result<PassReport, StoreError> {
+        while self.store.reconsider(self.clock.now(), self.settings.plan_batch).await? {}
+        let settings = PlanSettings {
+            root_grace: self.settings.root_grace,
+            max_attempts: self.settings.retry.max_attempts,
+            batch: self.settings.plan_batch,
+        };
+        let mut report = PassReport::default();
+        let now = self.clock.now();
+        let mut after = None;
+        loop {
+            let planned = self.store.plan(project, now, now + ahead, settings, after.as_ref()).await?;
+            report.looked_at += planned.looked_at;
+            report.wanted += planned.wanted;
+            match planned.next {
+                Some(next) => after = Some(next),
+                None => return Ok(report),
+            }
+        }
+    }
+
+    /// Assesses one session and records how it ended.
+    async fn finish(&self, session: GatheredSession, catalogue: &Catalogue) -> PassReport {
+        let (claim, assessments) = (session.claim.clone(), session.assessments.clone());
+        let assessed = AssertUnwindSafe(self.assess(session, catalogue)).catch_unwind().await;
+        let end = assessed.unwrap_or_else(|_| {
+            tracing::error!(project = %claim.project, session = %claim.session, "judging panicked; please report this");
+            self.crashed(claim, &assessments, "judging panicked")
+        });
+        let endings = Endings::of(&end);
+        PassReport::of(endings, self.recorder.record(end).await)
+    }
+
+    /// Claims and judges until nothing is due, and everything claimed here has ended. A stop ends the claiming; what is in
+    /// work then has `settings.grace` to finish, and is given back otherwise.
+    pub(super) async fn execute(
+        self: &Arc<Self>,
+        project: Option<&ProjectId>,
+        cancel: &CancellationToken,
+    ) -> Result<PassReport, StoreError> {
+        let mut work = InWork::default();
+        let result = self.claim_until_dry(project, cancel, &mut work).await;
+        if cancel.is_cancelled() {
+            let finish = async { while work.next().await {} };
+            if tokio::time::timeout(self.settings.grace.to_std(), finish).await.is_err() {
+                work.tasks.abort_all();
+                let claims: Vec<Claimed> = work.claims.into_values().collect();
+                tracing::warn!(sessions = claims.len(), "judging was cut short by the stop; the sessions stay due");
+                self.store.release(&claims, self.clock.now()).await?;
+                return Ok(work.report);
+            }
+        }
+        while work.next().await {}
+        result.map(|()| work.report)
+    }
+
+    async fn claim_until_dry(
+        self: &Arc<Self>,
+        project: Option<&ProjectId>,
+        cancel: &CancellationToken,
+        work: &mut InWork,
+    ) -> Result<(), StoreError> {
+        let mut renewal = tokio::time::interval(self.settings.lease.to_std().max(Duration::from_millis(3)) / 3);
+        renewal.tick().await;
+        loop {
+            let permits = tokio::select! {
+                () = cancel.cancelled() => return Ok(()),
+                _ = renewal.tick() => {
+                    self.renew(work).await;
+                    continue;
+                }
+                permits = self.permits() => permits,
+            };
+            let now = self.clock.now();
+            let claims = self.store.claim(project, &self.owner, permits.len(), now, now + self.settings.lease).await?;
+            if claims.is_empty() {
+                drop(permits);
+                // What ends may leave its session due again.
+                tokio::select! {
+                    () = cancel.cancelled() => return Ok(()),
+                    _ = renewal.tick() => self.renew(work).await,
+                    more = work.next() => if !more { return Ok(()) },
+                }
+                continue;
+            }
+            let (sessions, catalogue) = Catalogue::split(self.store.gather(claims).await?);
+            for (session, permit) in sessions.into_iter().zip(permits) {
+                work.start(Arc::clone(self), session, Arc::clone(&catalogue), permit);
+            }
+            while let Some(ended) = work.tasks.try_join_next_with_id() {
+                work.count(ended);
+            }
+        }
+    }
+
+    /// Waits for one free place, and takes as many more as are free, up to a batch.
+    async fn permits(&self) -> Vec<OwnedSemaphorePermit> {
+        let mut permits = Vec::new();
+        // The semaphore is never closed.
+        if let Ok(permit) = Arc::clone(&self.capacity).acquire_owned().await {
+            permits.push(permit);
+        }
+        while permits.len() < self.settings.claim_batch {
+            match Arc::clone(&self.capacity).try_acquire_owned() {
+                Ok(permit) => permits.push(permit),
+                Err(_) => break,
+            }
+        }
+        permits
+    }
+
+    async fn renew(&self, work: &InWork) {
+        let mut tokens: Vec<String> = work.claims.values().map(|claim| claim.token.clone()).collect();
+        tokens.sort_unstable();
+        tokens.dedup();
+        if tokens.is_empty() {
+            return;
+        }
+        let until = self.clock.now() + self.settings.lease;
+        if let Err(error) = self.store.renew(tokens, until).await {
+            tracing::warn!(%error, "leases can't be renewed; sessions in work may be judged by another worker too");
+        }
+    }
+}

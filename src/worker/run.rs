@@ -1,0 +1,85 @@
+//! The background: plans on schedule, and judges whenever something is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::Worker;
+use super::schedule::Schedule;
+use crate::domain::time::Micros;
+
+/// How often alarms are looked over that a clock since set back left far ahead.
+const UPKEEP: Duration = Duration::from_secs(60);
+
+/// Sweeps on schedule until `cancel`. With a schedule that is `off` it sweeps never: passes are made by hand.
+///
+/// Planning and judging are two loops: judges are slow, and what becomes quiet meanwhile must not wait for them.
+pub async fn run(worker: Arc<Worker>, schedule: Schedule, cancel: CancellationToken) {
+    if schedule.is_off() {
+        cancel.cancelled().await;
+        return;
+    }
+    let due = Notify::new();
+    tokio::join!(
+        plan_on_schedule(&worker, &schedule, &due, &cancel),
+        judge_when_due(&worker, &due, &cancel),
+        keep_up(&worker, &cancel),
+    );
+}
+
+async fn plan_on_schedule(worker: &Worker, schedule: &Schedule, due: &Notify, cancel: &CancellationToken) {
+    loop {
+        let now = worker.clock.now();
+        let Some(next) = schedule.next_after(now) else {
+            tracing::warn!(schedule = schedule.as_str(), "the schedule has no further moment; nothing is swept any more");
+            return;
+        };
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep((next - now).to_std()) => {}
+        }
+        match worker.plan(None, Micros::ZERO).await {
+            Ok(report) if report.wanted > 0 => tracing::debug!(looked_at = report.looked_at, wanted = report.wanted, "planned"),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "planning failed; the next tick tries again"),
+        }
+        // Also where nothing was planned: what was put off may be due again.
+        due.notify_one();
+    }
+}
+
+async fn judge_when_due(worker: &Arc<Worker>, due: &Notify, cancel: &CancellationToken) {
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = due.notified() => {}
+        }
+        match worker.execute(None, cancel).await {
+            Ok(report) if report.judged + report.unrated + report.failed > 0 => tracing::info!(
+                judged = report.judged,
+                unrated = report.unrated,
+                deferred = report.deferred,
+                failed = report.failed,
+                "sessions judged"
+            ),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "judging stopped; the next tick goes on"),
+        }
+    }
+}
+
+async fn keep_up(worker: &Worker, cancel: &CancellationToken) {
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(UPKEEP) => {}
+        }
+        match worker.store.mend_alarms(worker.clock.now()).await {
+            Ok(0) => {}
+            Ok(mended) => tracing::info!(sessions = mended, "alarms were far ahead, the clock was set back: they are due now"),
+            Err(error) => tracing::warn!(%error, "alarms can't be looked over; the next minute tries again"),
+        }
+    }
+}
