@@ -8,6 +8,7 @@ pub mod conversation;
 pub mod group;
 pub mod ids;
 pub mod outcome;
+pub mod pattern;
 pub mod plan;
 pub mod problems;
 pub mod retry;
