@@ -18,6 +18,7 @@ pub mod share;
 pub mod signal;
 pub mod span;
 pub mod time;
+pub mod tokens;
 pub mod transcript;
 pub mod turns;
 pub mod verdict;
