@@ -7,6 +7,7 @@ pub mod content;
 pub mod conversation;
 pub mod group;
 pub mod ids;
+pub mod judge;
 pub mod outcome;
 pub mod pattern;
 pub mod plan;
