@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod domain;
 pub mod entropy;
+pub mod scorers;
 
 #[cfg(test)]
 mod test_support;

@@ -195,7 +195,9 @@ mod tests {
             let around = format!("{before} {text} {before}");
             let Some(phrase) = Phrase::new(&text, case) else { return Ok(()) };
             // A combining mark at the front joins the space before it, so such a phrase is another text there.
-            prop_assume!(text.chars().next().is_some_and(stands_alone));
+            if !text.chars().next().is_some_and(stands_alone) {
+                return Ok(());
+            }
             let haystack = Haystack::new(&around);
             let start = haystack.find(&phrase);
             prop_assert!(start.is_some());
