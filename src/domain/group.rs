@@ -315,7 +315,11 @@ fn read_online(
     Some(merge_online(stored.cloned().unwrap_or(default), patch, problems))
 }
 
-fn merge_online(mut online: OnlineProfile, patch: &Map<String, Value>, problems: &mut Problems) -> OnlineProfile {
+pub(crate) fn merge_online(
+    mut online: OnlineProfile,
+    patch: &Map<String, Value>,
+    problems: &mut Problems,
+) -> OnlineProfile {
     let mut set = |key: &str, wanted: &str, apply: &mut dyn FnMut(&Value) -> Option<()>| {
         if let Some(value) = patch.get(key) {
             problems.unless(apply(value).is_some(), || format!("online.{key} must be {wanted}"));

@@ -9,14 +9,13 @@ use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
 use crate::domain::group::Severity;
-use crate::domain::ids::{GroupId, ProjectId};
+use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::judge::Judgement;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::span::StoredSpan;
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::{MemberReport, Verdict};
-use crate::store::{
-    Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, SessionEnd, StoreError, Try,
-};
+use crate::store::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, SessionEnd, StoreError, Try};
 
 /// The groups and scorers that were gathered with a batch of sessions.
 #[derive(Debug)]
@@ -42,9 +41,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    fn of(session: &mut GatheredSession) -> Self {
-        let spans = std::mem::take(&mut session.spans);
-        let conversation = Conversation::assemble(session.claim.session.clone(), spans);
+    fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
+        let conversation = Conversation::assemble(session, spans);
         Self {
             user_side: conversation.user_side(),
             agent_side: conversation.agent_side(),
@@ -63,25 +61,26 @@ struct Due<'a> {
 
 impl Worker {
     /// Ends a try for each due assessment of a session.
-    pub(super) async fn assess(&self, mut session: GatheredSession, catalogue: &Catalogue) -> SessionEnd {
+    pub(super) async fn assess(&self, session: GatheredSession, catalogue: &Catalogue) -> SessionEnd {
         let now = self.clock.now();
+        let GatheredSession { claim, standing, assessments, spans } = session;
         let mut tries = Vec::new();
         let mut wanted = Vec::new();
-        for (group_id, assessment) in &session.assessments {
+        for (group_id, assessment) in &assessments {
             if !assessment.is_due(now, self.settings.retry.max_attempts) {
                 continue;
             }
-            let group = catalogue.groups.get(&(session.claim.project.clone(), group_id.clone()));
-            match self.admit(session.standing.as_ref(), assessment, group, now) {
+            let group = catalogue.groups.get(&(claim.project.clone(), group_id.clone()));
+            match self.admit(standing.as_ref(), assessment, group, now) {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
                 Ok((standing, group)) => wanted.push((assessment.clone(), standing.revision, group)),
             }
         }
         if !wanted.is_empty() {
-            let reading = Reading::of(&mut session);
-            tries.extend(self.judge(&session.claim, &reading, wanted, catalogue, now).await);
+            let reading = Reading::of(claim.session.clone(), spans);
+            tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await);
         }
-        SessionEnd { claim: session.claim, tries }
+        SessionEnd { claim, tries }
     }
 
     /// Checks once more what planning decided: the world may have moved on since.

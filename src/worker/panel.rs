@@ -20,7 +20,7 @@ use crate::store::{Claimed, GatheredGroup, JudgeCall, StoreError};
 pub(super) struct Question {
     scorer: ScorerId,
     model: String,
-    question: judge::Question,
+    asked: judge::Question,
 }
 
 /// The members of a group, each with its report or with what it waits for.
@@ -31,7 +31,11 @@ pub(super) struct Panel {
 enum Seat {
     Reported(MemberReport),
     /// Waits for the answer to the question of this key.
-    Asking { member: Member, scorer: Scorer, key: String },
+    Asking {
+        member: Member,
+        scorer: Scorer,
+        key: String,
+    },
 }
 
 impl Panel {
@@ -94,7 +98,7 @@ impl Worker {
             Ok(question) => {
                 let model = self.judges.model_for(&spec.judge).to_owned();
                 let key = question.key(self.judges.provider(), &model);
-                questions.entry(key.clone()).or_insert(Question { scorer: scorer.id.clone(), model, question });
+                questions.entry(key.clone()).or_insert(Question { scorer: scorer.id.clone(), model, asked: question });
                 Seat::Asking { member: member.clone(), scorer: scorer.clone(), key }
             }
         }
@@ -120,15 +124,12 @@ impl Worker {
         if let Some(kept) = self.store.judgement(&claim.project, key).await? {
             return Ok(kept);
         }
-        let answer = self.judges.ask(&question.question, &question.model, self.entropy.as_ref()).await;
-        let calls: Vec<JudgeCall> =
-            answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
+        let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref()).await;
+        let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         let kept = answer.is_reusable().then_some((key, &answer.judgement));
         let now = self.clock.now();
         if !calls.is_empty() {
-            self.store
-                .keep_judgement(&claim.project, &claim.session, &question.scorer, &calls, kept, now)
-                .await?;
+            self.store.keep_judgement(&claim.project, &claim.session, &question.scorer, &calls, kept, now).await?;
         }
         Ok(answer.judgement)
     }

@@ -57,10 +57,15 @@ impl PassReport {
     /// What recording the end of a session comes to.
     fn of(endings: Endings, recorded: Option<Recorded>) -> Self {
         match recorded {
-            Some(Recorded::Kept { rated, unrated }) => {
-                Self { judged: rated, unrated, unchanged: endings.unchanged, deferred: endings.deferred,
-                    withdrawn: endings.withdrawn, failed: endings.failed, ..Self::default() }
-            }
+            Some(Recorded::Kept { rated, unrated }) => Self {
+                judged: rated,
+                unrated,
+                unchanged: endings.unchanged,
+                deferred: endings.deferred,
+                withdrawn: endings.withdrawn,
+                failed: endings.failed,
+                ..Self::default()
+            },
             Some(Recorded::LeaseLost) => Self::default(),
             None => Self { failed: 1, ..Self::default() },
         }
@@ -101,7 +106,13 @@ struct InWork {
 }
 
 impl InWork {
-    fn start(&mut self, worker: Arc<Worker>, session: GatheredSession, catalogue: Arc<Catalogue>, place: OwnedSemaphorePermit) {
+    fn start(
+        &mut self,
+        worker: Arc<Worker>,
+        session: GatheredSession,
+        catalogue: Arc<Catalogue>,
+        place: OwnedSemaphorePermit,
+    ) {
         let claim = session.claim.clone();
         let task = self.tasks.spawn(async move {
             let report = worker.finish(session, &catalogue).await;

@@ -11,7 +11,7 @@ use super::schedule::Schedule;
 use crate::domain::time::Micros;
 
 /// How often alarms are looked over that a clock since set back left far ahead.
-const UPKEEP: Duration = Duration::from_secs(60);
+const UPKEEP: Duration = Duration::from_mins(1);
 
 /// Sweeps on schedule until `cancel`. With a schedule that is `off` it sweeps never: passes are made by hand.
 ///
@@ -33,7 +33,10 @@ async fn plan_on_schedule(worker: &Worker, schedule: &Schedule, due: &Notify, ca
     loop {
         let now = worker.clock.now();
         let Some(next) = schedule.next_after(now) else {
-            tracing::warn!(schedule = schedule.as_str(), "the schedule has no further moment; nothing is swept any more");
+            tracing::warn!(
+                schedule = schedule.as_str(),
+                "the schedule has no further moment; nothing is swept any more"
+            );
             return;
         };
         tokio::select! {
@@ -41,7 +44,9 @@ async fn plan_on_schedule(worker: &Worker, schedule: &Schedule, due: &Notify, ca
             () = tokio::time::sleep((next - now).to_std()) => {}
         }
         match worker.plan(None, Micros::ZERO).await {
-            Ok(report) if report.wanted > 0 => tracing::debug!(looked_at = report.looked_at, wanted = report.wanted, "planned"),
+            Ok(report) if report.wanted > 0 => {
+                tracing::debug!(looked_at = report.looked_at, wanted = report.wanted, "planned");
+            }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "planning failed; the next tick tries again"),
         }
@@ -78,7 +83,9 @@ async fn keep_up(worker: &Worker, cancel: &CancellationToken) {
         }
         match worker.store.mend_alarms(worker.clock.now()).await {
             Ok(0) => {}
-            Ok(mended) => tracing::info!(sessions = mended, "alarms were far ahead, the clock was set back: they are due now"),
+            Ok(mended) => {
+                tracing::info!(sessions = mended, "alarms were far ahead, the clock was set back: they are due now");
+            }
             Err(error) => tracing::warn!(%error, "alarms can't be looked over; the next minute tries again"),
         }
     }

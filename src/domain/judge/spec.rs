@@ -1,0 +1,251 @@
+//! Judges as people save them: reading new ones and sparse patches from the wire, with every problem told at once.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::domain::group::{OnlineProfile, Scope, Severity, merge_online};
+use crate::domain::problems::Problems;
+use crate::domain::scorer::Rubric;
+use crate::domain::transcript::ToolContext;
+
+/// The longest text of a rubric, in characters.
+const LONGEST_TEXT: usize = 20_000;
+/// The largest `offline` section, in bytes of JSON.
+const LARGEST_OFFLINE: usize = 500_000;
+
+/// Everything about a judge that people choose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeSpec {
+    /// Its name, 1-200 characters.
+    pub name: String,
+    /// What it is for, at most 2000 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it is asked.
+    pub judge: Rubric,
+    /// How it grades dataset runs, kept as given.
+    pub offline: Map<String, Value>,
+    /// Its own live scoring, kept as given; never on.
+    pub online: Option<Map<String, Value>>,
+}
+
+impl JudgeSpec {
+    /// Reads a new judge from the wire.
+    ///
+    /// # Errors
+    /// Every problem found, each naming its field.
+    pub fn create(body: &Value) -> Result<Self, Problems> {
+        let offline = json!({"numberOfRequests": 1, "isDefault": false});
+        let blank = Self {
+            name: String::new(),
+            description: None,
+            judge: Rubric::default(),
+            offline: offline.as_object().cloned().unwrap_or_default(),
+            online: None,
+        };
+        let mut problems = Problems::none();
+        if body.is_object() && body.get("name").is_none() {
+            problems.add(NAME);
+        }
+        let spec = blank.merged(body, &mut problems);
+        problems.into_result(spec)
+    }
+
+    /// This judge with a sparse patch from the wire applied: absent keys keep their values, in each section too. `null` clears
+    /// a text of the rubric and detaches `online`.
+    ///
+    /// # Errors
+    /// Every problem found in the patch, each naming its field.
+    pub fn patched(&self, patch: &Value) -> Result<Self, Problems> {
+        let mut problems = Problems::none();
+        let spec = self.clone().merged(patch, &mut problems);
+        problems.into_result(spec)
+    }
+
+    fn merged(mut self, patch: &Value, problems: &mut Problems) -> Self {
+        let Some(patch) = patch.as_object() else {
+            problems.add("the body must be a JSON object");
+            return self;
+        };
+        if let Some(name) = patch.get("name") {
+            let name = name.as_str().map(str::trim).filter(|name| !name.is_empty() && fits(name, 200));
+            match name {
+                Some(name) => name.clone_into(&mut self.name),
+                None => problems.add(NAME),
+            }
+        }
+        text(patch, "description", "description", 2000, &mut self.description, problems);
+        match patch.get("judge") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(patch)) => merge_rubric(&mut self.judge, patch, problems),
+            Some(_) => problems.add("judge must be an object"),
+        }
+        match patch.get("offline") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(patch)) => {
+                self.offline.extend(patch.clone());
+                let size = serde_json::to_string(&self.offline).map_or(usize::MAX, |json| json.len());
+                problems.unless(size <= LARGEST_OFFLINE, || {
+                    format!("offline must be at most {LARGEST_OFFLINE} bytes of JSON, not {size}")
+                });
+            }
+            Some(_) => problems.add("offline must be an object"),
+        }
+        match patch.get("online") {
+            None => {}
+            Some(Value::Null) => self.online = None,
+            Some(Value::Object(patch)) => {
+                let mut online = self.online.take().unwrap_or_default();
+                online.extend(patch.clone());
+                check_online(&online, problems);
+                self.online = Some(online);
+            }
+            Some(_) => problems.add("online must be an object or null"),
+        }
+        self
+    }
+}
+
+const NAME: &str = "name must be 1-200 characters";
+
+fn fits(text: &str, most: usize) -> bool {
+    text.chars().count() <= most && !text.contains('\0')
+}
+
+/// Sets a text where its key is given; `null` and blank text clear it.
+fn text(
+    patch: &Map<String, Value>,
+    key: &str,
+    place: &str,
+    most: usize,
+    field: &mut Option<String>,
+    problems: &mut Problems,
+) {
+    match patch.get(key) {
+        None => {}
+        Some(Value::Null) => *field = None,
+        Some(Value::String(given)) if fits(given, most) => {
+            *field = (!given.trim().is_empty()).then(|| given.clone());
+        }
+        Some(_) => problems.add(format!("{place} must be text of at most {most} characters")),
+    }
+}
+
+fn merge_rubric(rubric: &mut Rubric, patch: &Map<String, Value>, problems: &mut Problems) {
+    for (key, most, field) in [
+        ("acceptanceCriteria", LONGEST_TEXT, &mut rubric.acceptance_criteria),
+        ("rejectionCriteria", LONGEST_TEXT, &mut rubric.rejection_criteria),
+        ("evaluationCriteria", LONGEST_TEXT, &mut rubric.evaluation_criteria),
+        ("judgePrompt", LONGEST_TEXT, &mut rubric.judge_prompt),
+        ("judgeModel", 200, &mut rubric.judge_model),
+    ] {
+        text(patch, key, &format!("judge.{key}"), most, field, problems);
+    }
+    match patch.get("toolContext") {
+        None => {}
+        Some(Value::Null) => rubric.tool_context = ToolContext::default(),
+        Some(given) => match serde_json::from_value(given.clone()) {
+            Ok(context) => rubric.tool_context = context,
+            Err(_) => problems.add("judge.toolContext must be none, simple or detailed"),
+        },
+    }
+    match patch.get("requiresExpected") {
+        None => {}
+        Some(Value::Null) => rubric.requires_expected = false,
+        Some(Value::Bool(given)) => rubric.requires_expected = *given,
+        Some(_) => problems.add("judge.requiresExpected must be true or false"),
+    }
+}
+
+fn check_online(online: &Map<String, Value>, problems: &mut Problems) {
+    let default = OnlineProfile {
+        enabled: false,
+        sample_rate: 0.0,
+        alert_threshold: None,
+        severity: Severity::Medium,
+        scope: Scope::Trace,
+        idle_seconds: 120,
+        min_turns: 2,
+    };
+    let profile = merge_online(default, online, problems);
+    problems.unless(!profile.enabled, || {
+        "online: live scoring of a single judge is not available yet: put the judge into a scorer group and turn on the live \
+         scoring of that group, or send enabled: false"
+            .to_owned()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(body: &Value) -> JudgeSpec {
+        JudgeSpec::create(body).expect("a judge")
+    }
+
+    #[test]
+    fn a_judge_is_read_with_its_defaults() {
+        let bare = made(&json!({"name": " Quality ", "workspaceId": "w"}));
+        assert_eq!((bare.name.as_str(), &bare.judge, &bare.online), ("Quality", &Rubric::default(), &None));
+        assert_eq!(Value::Object(bare.offline), json!({"numberOfRequests": 1, "isDefault": false}));
+        let full = made(&json!({
+            "name": "Live", "description": "d",
+            "judge": {"acceptanceCriteria": "A", "judgeModel": "m", "toolContext": "detailed", "requiresExpected": true},
+            "offline": {"numberOfRequests": 3, "codeScorers": [{"id": "x"}]},
+            "online": {"enabled": false, "sampleRate": 1.0, "alertThreshold": null, "severity": "high", "scopeMode": "all"},
+        }));
+        assert_eq!(full.judge.acceptance_criteria.as_deref(), Some("A"));
+        assert_eq!((full.judge.tool_context, full.judge.requires_expected), (ToolContext::Detailed, true));
+        assert_eq!(full.offline["codeScorers"], json!([{"id": "x"}]));
+        assert_eq!(full.online.as_ref().map(|online| online["scopeMode"].clone()), Some(json!("all")));
+        let json = serde_json::to_string(&full).expect("JSON");
+        assert_eq!(serde_json::from_str::<JudgeSpec>(&json).expect("a judge"), full);
+    }
+
+    #[test]
+    fn a_patch_is_sparse_in_every_section() {
+        let stored = made(&json!({"name": "n", "judge": {"acceptanceCriteria": "A", "rejectionCriteria": "R"},
+                                  "online": {"enabled": false, "severity": "low"}}));
+        let patch = json!({"judge": {"rejectionCriteria": null, "judgeModel": "m"}, "offline": {"isDefault": true},
+                           "online": {"severity": "high"}});
+        let patched = stored.patched(&patch).expect("a judge");
+        assert_eq!(patched.name, "n");
+        assert_eq!(patched.judge.acceptance_criteria.as_deref(), Some("A"));
+        assert_eq!(
+            (patched.judge.rejection_criteria.as_deref(), patched.judge.judge_model.as_deref()),
+            (None, Some("m"))
+        );
+        assert_eq!(Value::Object(patched.offline.clone()), json!({"numberOfRequests": 1, "isDefault": true}));
+        assert_eq!(patched.online.as_ref().map(|online| online["severity"].clone()), Some(json!("high")));
+        assert_eq!(patched.patched(&json!({"online": null})).expect("a judge").online, None);
+        assert_eq!(stored.patched(&json!({})).expect("a judge"), stored);
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once_each_naming_its_field() {
+        let body = json!({
+            "name": "", "description": 1,
+            "judge": {"acceptanceCriteria": "x".repeat(20_001), "judgeModel": 7, "toolContext": "all", "requiresExpected": 1},
+            "offline": [],
+            "online": {"enabled": true, "sampleRate": 2, "idleSeconds": -1},
+        });
+        let text = JudgeSpec::create(&body).expect_err("problems").to_string();
+        for part in [
+            "name must be 1-200 characters",
+            "description must be text",
+            "judge.acceptanceCriteria must be text of at most 20000 characters",
+            "judge.judgeModel",
+            "judge.toolContext",
+            "judge.requiresExpected",
+            "offline must be an object",
+            "online.sampleRate must be a number between 0 and 1",
+            "online.idleSeconds",
+            "put the judge into a scorer group",
+        ] {
+            assert!(text.contains(part), "{text} lacks {part:?}");
+        }
+        assert_eq!(JudgeSpec::create(&json!({})).expect_err("problems").to_string(), NAME);
+        assert!(JudgeSpec::create(&json!([])).is_err());
+    }
+}

@@ -1,0 +1,3 @@
+//! Floor 2: the ways in.
+
+pub mod writer;

@@ -1,0 +1,164 @@
+//! The writer: spans that arrive together share one transaction, and nobody is answered before it is committed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::domain::ids::ProjectId;
+use crate::domain::plan;
+use crate::domain::span::Span;
+use crate::domain::time::{Micros, Timestamp};
+use crate::store::{Arrival, Receipt, Store, StoreError};
+
+/// How to write.
+#[derive(Debug, Clone, Copy)]
+pub struct WriterSettings {
+    /// How many spans one transaction takes before the next begins.
+    pub spans_per_transaction: usize,
+    /// How many transactions are written at once. SQLite has one writer, so there more of them gain nothing.
+    pub writers: usize,
+}
+
+/// How long a project's margin is believed. An alarm set by an older one is late or early by no more than the margin itself,
+/// and the planner looks at the facts anyway.
+const MARGIN_LIFE: Micros = Micros::seconds(5);
+
+/// How many arrivals may wait before senders are kept waiting too.
+const WAITING: usize = 4_096;
+
+/// Where spans are handed in. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    inbox: mpsc::Sender<Job>,
+}
+
+#[derive(Debug)]
+struct Job {
+    project: ProjectId,
+    spans: Vec<Span>,
+    done: oneshot::Sender<Result<Receipt, StoreError>>,
+}
+
+impl Writer {
+    /// Starts the tasks that write. They end when the last clone is dropped and everything handed in is written. Must be
+    /// called inside a Tokio runtime.
+    pub fn start(store: &Store, clock: &Arc<dyn Clock>, settings: WriterSettings) -> Self {
+        let (inbox, jobs) = mpsc::channel(WAITING);
+        let jobs = Arc::new(Mutex::new(jobs));
+        let margins = Arc::new(Mutex::new(HashMap::new()));
+        for _ in 0..settings.writers.max(1) {
+            let task = Task {
+                store: store.clone(),
+                clock: Arc::clone(clock),
+                margins: Arc::clone(&margins),
+                spans_per_transaction: settings.spans_per_transaction,
+            };
+            tokio::spawn(task.run(Arc::clone(&jobs)));
+        }
+        Self { inbox }
+    }
+
+    /// Stores spans of one project. When it answers, they survive a crash.
+    ///
+    /// # Errors
+    /// [`StoreError`]; none of the spans is stored then.
+    pub async fn store(&self, project: ProjectId, spans: Vec<Span>) -> Result<Receipt, StoreError> {
+        if spans.is_empty() {
+            return Ok(Receipt { fates: Vec::new() });
+        }
+        let stopped = || StoreError::Unreachable("this process is stopping".to_owned());
+        let (done, receipt) = oneshot::channel();
+        self.inbox.send(Job { project, spans, done }).await.map_err(|_| stopped())?;
+        receipt.await.map_err(|_| stopped())?
+    }
+}
+
+struct Task {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    margins: Arc<Mutex<HashMap<ProjectId, (Timestamp, Micros)>>>,
+    spans_per_transaction: usize,
+}
+
+impl Task {
+    async fn run(self, jobs: Arc<Mutex<mpsc::Receiver<Job>>>) {
+        loop {
+            let batch = {
+                let mut jobs = jobs.lock().await;
+                match jobs.recv().await {
+                    Some(first) => self.take_along(first, &mut jobs),
+                    None => return,
+                }
+            };
+            self.write(batch).await;
+        }
+    }
+
+    /// What is waiting already comes along, up to the limit.
+    fn take_along(&self, first: Job, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
+        let mut spans = first.spans.len();
+        let mut batch = vec![first];
+        while spans < self.spans_per_transaction {
+            let Ok(job) = jobs.try_recv() else { break };
+            spans += job.spans.len();
+            batch.push(job);
+        }
+        batch
+    }
+
+    async fn write(&self, batch: Vec<Job>) {
+        let mut arrivals = Vec::with_capacity(batch.len());
+        let mut waiting = Vec::with_capacity(batch.len());
+        for job in batch {
+            match self.margin(&job.project).await {
+                Ok(margin) => {
+                    arrivals.push(Arrival { project: job.project, spans: job.spans, margin });
+                    waiting.push(job.done);
+                }
+                Err(error) => answer(job.done, Err(error)),
+            }
+        }
+        match self.store.ingest(&arrivals, self.clock.now()).await {
+            Ok(receipts) => {
+                for (done, receipt) in waiting.into_iter().zip(receipts) {
+                    answer(done, Ok(receipt));
+                }
+            }
+            // One arrival can't be stored: each by itself, so that it harms nobody else's.
+            Err(error) if arrivals.len() > 1 && !error.is_outage() => {
+                for (done, arrival) in waiting.into_iter().zip(arrivals) {
+                    let alone = self.store.ingest(std::slice::from_ref(&arrival), self.clock.now()).await;
+                    answer(done, alone.map(|mut receipts| receipts.remove(0)));
+                }
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let mut first = Some(error);
+                for done in waiting {
+                    answer(done, Err(first.take().unwrap_or_else(|| StoreError::Unreachable(text.clone()))));
+                }
+            }
+        }
+    }
+
+    /// How long after an arrival the planner should look at a project's sessions.
+    async fn margin(&self, project: &ProjectId) -> Result<Micros, StoreError> {
+        let now = self.clock.now();
+        let mut margins = self.margins.lock().await;
+        if let Some((read_at, margin)) = margins.get(project)
+            && (Micros::ZERO..MARGIN_LIFE).contains(&(now - *read_at))
+        {
+            return Ok(*margin);
+        }
+        let margin = plan::margin(&self.store.live_groups(project).await?);
+        margins.insert(project.clone(), (now, margin));
+        Ok(margin)
+    }
+}
+
+/// Nobody waits any more where a client hung up; what it sent is stored all the same.
+fn answer(done: oneshot::Sender<Result<Receipt, StoreError>>, result: Result<Receipt, StoreError>) {
+    let _ = done.send(result);
+}
