@@ -134,10 +134,8 @@ impl Task {
                 }
             }
             Err(error) => {
-                let text = error.to_string();
-                let mut first = Some(error);
                 for done in waiting {
-                    answer(done, Err(first.take().unwrap_or_else(|| StoreError::Unreachable(text.clone()))));
+                    answer(done, Err(error.clone()));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use sqlx::error::DatabaseError;
 
 /// What went wrong.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database could not be reached, or the connection broke.
     #[error("the database can't be reached: {0}. Check database.url and that the server runs")]
