@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod domain;
 pub mod entropy;
+pub mod ingest;
 
 #[cfg(test)]
 mod test_support;
