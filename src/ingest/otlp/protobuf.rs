@@ -1,0 +1,128 @@
+//! OTLP/protobuf. A span whose text is no UTF-8, or that nests too deep, is refused alone.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use prost::Message as _;
+use prost::bytes::Bytes;
+use serde_json::{Number, Value};
+
+use super::id::{self, Id};
+use super::proto::{self, Any, AnyValue, KeyValue};
+use super::{Place, settle};
+use crate::domain::ids::{SpanId, TraceId};
+use crate::domain::span::hex;
+use crate::ingest::wire::{Attributes, Event, Source, WireSpan};
+use crate::ingest::{DecodeError, Decoded, Refusal};
+
+/// Reads an `ExportTraceServiceRequest` in protobuf.
+///
+/// # Errors
+/// [`DecodeError::Protobuf`] where the body is no such message. Anything wrong within is a refusal of that part instead.
+pub fn protobuf(body: &[u8]) -> Result<Decoded, DecodeError> {
+    let batch =
+        proto::Batch::decode(Bytes::copy_from_slice(body)).map_err(|error| DecodeError::Protobuf(error.to_string()))?;
+    let mut decoded = Decoded::default();
+    for (resource, entry) in batch.resource_spans.into_iter().enumerate() {
+        match proto::ResourceSpans::decode(entry) {
+            Ok(entry) => read_resource(entry, resource, &mut decoded),
+            Err(error) => decoded.refused.push(unreadable(format!("resourceSpans[{resource}]"), &error)),
+        }
+    }
+    Ok(decoded)
+}
+
+fn unreadable(place: String, error: &prost::DecodeError) -> Refusal {
+    Refusal { place, reason: format!("is not readable protobuf: {error}") }
+}
+
+fn read_resource(entry: proto::ResourceSpans, resource: usize, decoded: &mut Decoded) {
+    let attributes = match proto::Resource::decode(entry.resource) {
+        Ok(resource) => key_values(resource.attributes),
+        Err(error) => {
+            let warning = format!("resourceSpans[{resource}].resource could not be read and was ignored: {error}");
+            decoded.warnings.push(warning);
+            Attributes::new()
+        }
+    };
+    let mut source = Source { resource: attributes, scope: String::new() };
+    for (scope, entry) in entry.scope_spans.into_iter().chain(entry.library_spans).enumerate() {
+        let entry = match proto::ScopeSpans::decode(entry) {
+            Ok(entry) => entry,
+            Err(error) => {
+                let place = format!("resourceSpans[{resource}].scopeSpans[{scope}]");
+                decoded.refused.push(unreadable(place, &error));
+                continue;
+            }
+        };
+        source.scope = proto::Scope::decode(entry.scope).map(|scope| scope.name).unwrap_or_default();
+        for (span, bytes) in entry.spans.into_iter().enumerate() {
+            settle(read_span(bytes), &source, Place { resource, scope, span }, decoded);
+        }
+    }
+}
+
+fn read_span(bytes: Bytes) -> Result<WireSpan, (Option<String>, String)> {
+    let span = proto::Span::decode(bytes.clone()).map_err(|error| {
+        let id = proto::SpanIdOnly::decode(bytes).ok().map(|peek| hex(&peek.span_id));
+        (id, format!("is not readable protobuf: {error}"))
+    })?;
+    let shown = hex(&span.span_id);
+    let read_id = |bytes: &[u8], length: usize, what: &str| match id::from_bytes(bytes, length) {
+        Id::None => Ok(None),
+        Id::Some(id) => Ok(Some(id)),
+        Id::Bad => Err((Some(shown.clone()), format!("the {what} has {} bytes, it must have {length}", bytes.len()))),
+    };
+    let trace = read_id(&span.trace_id, 16, "trace id")?;
+    let own = read_id(&span.span_id, 8, "span id")?;
+    let parent = read_id(&span.parent_span_id, 8, "parent span id")?;
+    let (Some(trace_id), Some(span_id)) = (trace, own) else {
+        let reason = "the trace id and the span id must both be given and not be all zero".to_owned();
+        return Err((Some(shown), reason));
+    };
+    let time = |nanos: u64| (nanos != 0).then_some(i128::from(nanos));
+    Ok(WireSpan {
+        trace_id: TraceId::trusted(trace_id),
+        span_id: SpanId::trusted(span_id),
+        parent_id: parent.map(SpanId::trusted),
+        name: span.name,
+        started: time(span.start_time_unix_nano),
+        ended: time(span.end_time_unix_nano),
+        attributes: key_values(span.attributes),
+        events: span
+            .events
+            .into_iter()
+            .map(|event| Event { name: event.name, attributes: key_values(event.attributes) })
+            .collect(),
+        failed: span.status.filter(|status| status.code == 2).map(|status| status.message),
+    })
+}
+
+fn key_values(items: Vec<KeyValue>) -> Attributes {
+    let entry = |item: KeyValue| Some((item.key, any_value(item.value?))).filter(|(_, value)| !value.is_null());
+    items.into_iter().filter_map(entry).collect()
+}
+
+fn any_value(value: AnyValue) -> Value {
+    match value.value {
+        None => Value::Null,
+        Some(Any::Text(text)) => Value::String(text),
+        Some(Any::Bool(flag)) => Value::Bool(flag),
+        Some(Any::Int(number)) => Value::from(number),
+        Some(Any::Double(number)) => Number::from_f64(number).map_or_else(|| odd_double(number), Value::Number),
+        Some(Any::Array(array)) => Value::Array(array.values.into_iter().map(any_value).collect()),
+        Some(Any::List(list)) => Value::Object(key_values(list.values).into_iter().collect()),
+        Some(Any::Bytes(bytes)) => Value::String(STANDARD.encode(bytes)),
+    }
+}
+
+/// A double that JSON has no number for, spelled as OTLP/JSON spells it.
+fn odd_double(number: f64) -> Value {
+    let text = if number.is_nan() {
+        "NaN"
+    } else if number > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
+    };
+    Value::from(text)
+}
