@@ -15,6 +15,13 @@ fn main() -> std::process::ExitCode {
                 Err(error) => cli::fail(ExitCode::Config, &error),
             }
         }
+        Command::Bench(asked) => {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            match runtime.block_on(cli::bench::run(asked, cli::terminal::Style::of_stdout())) {
+                Ok(answer) => cli::print(&answer),
+                Err(error) => cli::fail(ExitCode::Failed, &format!("{error:#}")),
+            }
+        }
         _ => cli::fail(ExitCode::Failed, &"this build holds the commands `sample` and `check-config` alone"),
     };
     code.into()

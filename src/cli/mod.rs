@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how answers are printed.
 
 pub mod args;
+pub mod bench;
 pub mod check_config;
 mod exit;
 pub mod progress;

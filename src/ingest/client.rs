@@ -1,4 +1,5 @@
-//! The body of `POST /ingest/traces`, as the existing client sends it: one span a request, snake_case or camelCase keys.
+//! The body of `POST /ingest/traces`, as the existing client sends it: one span a request, its keys in `snake_case` or in
+//! camelCase.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Floor 2: the ways in. What arrives as bytes leaves as [`Span`]s, without database or network (only [`file`] reads files);
-//! the [`writer`] stores them.
+//! Floor 2: the ways in. What arrives as bytes leaves as [`Span`]s; [`writer`] has those that arrive together stored
+//! together.
 
 pub mod chat;
 pub mod client;

@@ -77,15 +77,10 @@ fn body(event: &Event) -> Map<String, Value> {
     let mut body: Map<String, Value> = event.attributes.clone().into_iter().collect();
     if let Some(Value::String(text)) = body.get("message") {
         // A choice's message is JSON with the message in it, a list of parts, or the text itself.
-        let opened = text::embedded(text).filter(Value::is_object);
-        match opened {
-            Some(object) => {
-                body.insert("message".to_owned(), object);
-            }
-            None => {
-                let text = body.remove("message").unwrap_or_default();
-                body.insert("content".to_owned(), text);
-            }
+        if let Some(opened) = text::embedded(text).filter(Value::is_object) {
+            body.insert("message".to_owned(), opened);
+        } else if let Some(text) = body.remove("message") {
+            body.insert("content".to_owned(), text);
         }
     }
     body

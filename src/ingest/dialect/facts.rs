@@ -75,12 +75,9 @@ impl<'a> Facts<'a> {
         self.tried.borrow_mut().push(key.to_owned());
     }
 
-    /// Marks what was attempted since the last call as used, or forgets about it.
-    pub(super) fn conclude(&self, taken: bool) {
-        let tried = self.tried.take();
-        if taken {
-            self.used.borrow_mut().extend(tried);
-        }
+    /// What was attempted since the last call, forgetting it.
+    pub(super) fn attempted(&self) -> Vec<String> {
+        self.tried.take()
     }
 
     /// Every attribute that a field took.

@@ -65,7 +65,7 @@ fn wrapped(object: &Map<String, Value>, reading: Reading) -> Option<Vec<Value>> 
             return Some(out);
         }
     }
-    if let Some(Value::Object(message)) = object.get("message") {
+    if let Some(Value::Object(message)) = first(object, &["message", "new_message"]) {
         convert(message, reading, &mut out);
         return Some(out);
     }
@@ -111,7 +111,7 @@ fn spoken(role: &str, text: &str, out: &mut Vec<Value>) {
 /// Whether an object can be taken for a message: it names a role, or has a form that only messages have.
 fn is_message(object: &Map<String, Value>) -> bool {
     let has = |key: &str| object.contains_key(key);
-    if object.get("role").is_some_and(Value::is_string) {
+    if object.get("role").is_some_and(Value::is_string) || is_bare_call(object) {
         return true;
     }
     match object.get("type").and_then(Value::as_str) {
@@ -121,6 +121,11 @@ fn is_message(object: &Map<String, Value>) -> bool {
         Some("constructor") => has("lc") && object.get("kwargs").is_some_and(Value::is_object),
         _ => event_name(object).is_some(),
     }
+}
+
+/// A tool call without a message around it, as the Vercel AI SDK lists them.
+fn is_bare_call(object: &Map<String, Value>) -> bool {
+    object.contains_key("toolCallId") && object.contains_key("toolName") && !object.contains_key("result")
 }
 
 /// `gen_ai.user.message` and its kin, where a message is the body of an event.
@@ -151,6 +156,10 @@ pub(super) fn convert(message: &Map<String, Value>, reading: Reading, out: &mut 
     }
     let role = role(message).unwrap_or(reading.role);
     let mut parts = Parts::default();
+    if is_bare_call(message) {
+        parts.add_any_call(&Value::Object(message.clone()));
+        return parts.finish("assistant", None, out);
+    }
     if matches!(message.get("type").and_then(Value::as_str), Some("function_call" | "function_call_output")) {
         parts.add(&Value::Object(message.clone()));
         return parts.finish("assistant", None, out);

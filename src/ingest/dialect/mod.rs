@@ -5,6 +5,7 @@
 
 mod events;
 mod facts;
+mod frameworks;
 mod indexed;
 mod io;
 mod kind;
@@ -12,6 +13,7 @@ mod labels;
 mod messages;
 mod numbers;
 mod part;
+mod places;
 mod session;
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ impl Parts {
             Some("refusal") => self.add_text(object.get("refusal").and_then(Value::as_str).unwrap_or_default()),
             Some("reasoning" | "thinking") => self.add_reasoning(object),
             Some("tool_call" | "tool-call" | "tool_use" | "function_call" | "server_tool_call") => {
-                self.add_call(object)
+                self.add_call(object);
             }
             Some(
                 "tool_call_response"

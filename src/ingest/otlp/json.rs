@@ -15,7 +15,7 @@ use crate::ingest::text;
 use crate::ingest::wire::{Attributes, Event, Source, WireSpan};
 use crate::ingest::{DecodeError, Decoded};
 
-/// Longer than any accepted year, for a time that is no time.
+/// Stands for what is no time: it lies before every accepted year.
 const UNREADABLE_TIME: i128 = -1;
 
 #[derive(Deserialize)]
@@ -89,7 +89,7 @@ fn scope_name(raw: Option<&RawValue>) -> String {
     scope.as_ref().and_then(|scope| scope.get("name")).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// A non-null field, under its camelCase or its snake_case name.
+/// A non-null field, under its camelCase or its `snake_case` name.
 fn take(object: &mut Map<String, Value>, camel: &str, snake: &str) -> Option<Value> {
     object.remove(camel).or_else(|| object.remove(snake)).filter(|value| !value.is_null())
 }

@@ -2,6 +2,8 @@
 
 mod id;
 mod json;
+#[cfg(test)]
+mod properties;
 mod proto;
 mod protobuf;
 #[cfg(test)]

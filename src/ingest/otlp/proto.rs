@@ -45,10 +45,11 @@ pub(super) struct Scope {
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct SpanIdOnly {
     #[prost(bytes = "bytes", tag = "2")]
-    pub span_id: Bytes,
+    pub id: Bytes,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+#[allow(clippy::struct_field_names, reason = "the protocol's own names")]
 pub(super) struct Span {
     #[prost(bytes = "bytes", tag = "1")]
     pub trace_id: Bytes,

@@ -63,7 +63,7 @@ fn read_resource(entry: proto::ResourceSpans, resource: usize, decoded: &mut Dec
 
 fn read_span(bytes: Bytes) -> Result<WireSpan, (Option<String>, String)> {
     let span = proto::Span::decode(bytes.clone()).map_err(|error| {
-        let id = proto::SpanIdOnly::decode(bytes).ok().map(|peek| hex(&peek.span_id));
+        let id = proto::SpanIdOnly::decode(bytes).ok().map(|peek| hex(&peek.id));
         (id, format!("is not readable protobuf: {error}"))
     })?;
     let shown = hex(&span.span_id);

@@ -1,0 +1,140 @@
+//! Measurements: each builds its own data from a seed, says what it measured, and prints a table or one JSON object.
+
+mod data;
+mod empty_sweep;
+mod process;
+mod sweep;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::args::BenchCommand;
+use super::table::{Cell, Column, Table};
+use super::terminal::Style;
+use crate::clock::ManualClock;
+use crate::domain::assessment::RetryPolicy;
+use crate::domain::retry::Backoff;
+use crate::domain::time::{Micros, Timestamp};
+use crate::entropy::{Entropy, SeededEntropy};
+use crate::scorers::judge::{JudgeClient, JudgeSettings};
+use crate::store::{Store, StoreSettings};
+use crate::worker::{Worker, WorkerSettings};
+
+/// Runs a measurement and answers what to print.
+///
+/// # Errors
+/// What went wrong, in words.
+pub async fn run(command: &BenchCommand, style: Style) -> anyhow::Result<String> {
+    match command {
+        BenchCommand::Sweep(args) => answer(&sweep::measure(args).await?, args.common.json, style),
+        BenchCommand::EmptySweep(args) => answer(&empty_sweep::measure(args).await?, args.common.json, style),
+    }
+}
+
+/// A measured figure, or something that was fixed for it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Figure {
+    Count(u64),
+    Number(f64),
+    Text(String),
+}
+
+/// What was measured: names and figures, in the order in which they are printed.
+#[derive(Debug)]
+struct Report {
+    what: String,
+    figures: Vec<(&'static str, Figure, &'static str)>,
+}
+
+impl Report {
+    fn of(what: impl Into<String>) -> Self {
+        Self { what: what.into(), figures: Vec::new() }
+    }
+
+    fn count(mut self, name: &'static str, count: u64, unit: &'static str) -> Self {
+        self.figures.push((name, Figure::Count(count), unit));
+        self
+    }
+
+    fn number(mut self, name: &'static str, number: f64, unit: &'static str) -> Self {
+        let rounded = (number * 1_000.0).round() / 1_000.0;
+        self.figures.push((name, Figure::Number(rounded), unit));
+        self
+    }
+
+    fn text(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.figures.push((name, Figure::Text(text.into()), ""));
+        self
+    }
+}
+
+fn answer(report: &Report, json: bool, style: Style) -> anyhow::Result<String> {
+    if json {
+        let mut object = serde_json::Map::new();
+        object.insert("what".to_owned(), report.what.clone().into());
+        for (name, figure, _) in &report.figures {
+            object.insert((*name).to_owned(), serde_json::to_value(figure)?);
+        }
+        return Ok(format!("{}\n", serde_json::Value::Object(object)));
+    }
+    let mut table = Table::new([Column::text("figure"), Column::number("value"), Column::text("unit")]);
+    for (name, figure, unit) in &report.figures {
+        let value = match figure {
+            Figure::Count(count) => count.to_string(),
+            Figure::Number(number) => number.to_string(),
+            Figure::Text(text) => text.clone(),
+        };
+        table.row([Cell::from(*name), Cell::from(value), Cell::from(*unit)]);
+    }
+    Ok(format!("{}\n\n{}", report.what, table.render(style)))
+}
+
+/// A database, a clock and a worker of a measurement's own. Removed when dropped.
+struct Bench {
+    folder: TempDir,
+    store: Store,
+    clock: Arc<ManualClock>,
+    worker: Arc<Worker>,
+    random: Arc<SeededEntropy>,
+}
+
+impl Bench {
+    /// An empty SQLite database in a temporary folder.
+    async fn start(seed: u64) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("afterword-bench-").tempdir()?;
+        let random = Arc::new(SeededEntropy::new(seed));
+        let entropy: Arc<dyn Entropy> = random.clone();
+        let url = format!("sqlite://{}", folder.path().join("bench.db").display());
+        let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await?;
+        let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000)));
+        let judges = JudgeClient::new(JudgeSettings::default()).map_err(anyhow::Error::msg)?;
+        let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), settings());
+        Ok(Self { folder, store, clock, worker, random })
+    }
+
+    /// The size of everything on disk, in megabytes.
+    fn disk_mb(&self) -> f64 {
+        let sizes =
+            std::fs::read_dir(self.folder.path()).into_iter().flatten().filter_map(|entry| entry.ok()?.metadata().ok());
+        #[allow(clippy::cast_precision_loss, reason = "megabytes need no exactness")]
+        let bytes = sizes.map(|file| file.len()).sum::<u64>() as f64;
+        bytes / 1e6
+    }
+}
+
+fn settings() -> WorkerSettings {
+    let backoff = Backoff { first: Micros::seconds(5), longest: Micros::seconds(600) };
+    WorkerSettings {
+        root_grace: Micros::seconds(60),
+        retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
+        lease: Micros::seconds(120),
+        max_in_flight: 256,
+        plan_batch: 500,
+        claim_batch: 128,
+        record_batch: 128,
+        grace: Micros::seconds(30),
+    }
+}
