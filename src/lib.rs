@@ -4,6 +4,7 @@
 //! [`ingest`] and [`scorers`] the ways in and the opinions, [`worker`] and [`http`] the services, [`config`] and [`cli`] the
 //! wiring. `docs/ARCHITECTURE.md` maps every file.
 
+pub mod app;
 pub mod cli;
 pub mod clock;
 pub mod config;
