@@ -45,6 +45,17 @@ impl Db {
             Self::Pg(pool) => Tx::Pg(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?),
         })
     }
+
+    /// Runs one statement that only reads, and takes its first row. One statement sees one moment by itself: a transaction
+    /// around it would only add round trips.
+    pub(crate) async fn one(&self, sql: &'static Sql, args: Vec<Arg>) -> Result<Option<Row>> {
+        Ok(match self {
+            Self::Lite { reader, .. } => {
+                sqlx::query_with(sql.sqlite(), lite_args(args)?).fetch_optional(reader).await?.map(Row::Lite)
+            }
+            Self::Pg(pool) => sqlx::query_with(sql.postgres(), pg_args(args)?).fetch_optional(pool).await?.map(Row::Pg),
+        })
+    }
 }
 
 /// A scalar argument.
