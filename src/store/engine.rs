@@ -46,9 +46,9 @@ impl Db {
         })
     }
 
-    /// Runs one statement that only reads, and takes its first row. One statement sees one moment by itself: a transaction
-    /// around it would only add round trips.
-    pub(crate) async fn one(&self, sql: &'static Sql, args: Vec<Arg>) -> Result<Option<Row>> {
+    /// Runs one reading statement by itself and takes its first row, where there is one. A single statement sees one moment
+    /// anyway, and so saves the round trips that begin and end a transaction.
+    pub(crate) async fn look_up(&self, sql: &'static Sql, args: Vec<Arg>) -> Result<Option<Row>> {
         Ok(match self {
             Self::Lite { reader, .. } => {
                 sqlx::query_with(sql.sqlite(), lite_args(args)?).fetch_optional(reader).await?.map(Row::Lite)

@@ -95,7 +95,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn has_work(&self, now: Timestamp, horizon: Timestamp) -> Result<bool> {
-        self.db.one(&HAS_WORK, args![horizon, now]).await?.map_or(Ok(false), |row| row.flag(0))
+        self.db.look_up(&HAS_WORK, args![horizon, now]).await?.map_or(Ok(false), |row| row.flag(0))
     }
 
     /// Plans one batch of sessions, of one project or of all, whose alarm is due at `horizon`. What is quiet is decided at

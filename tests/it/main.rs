@@ -4,4 +4,6 @@
 
 mod demo_data;
 mod fixture;
+mod http;
+mod sdk;
 mod support;
