@@ -20,9 +20,12 @@ statements! {
     DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at
         FROM sessions WHERE check_at <= $1 AND check_at >= $3 AND project_id = $4 AND (check_at, session_id) > ($3, $5)
         ORDER BY check_at, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
+    IS_DUE = "SELECT 1 FROM sessions WHERE check_at <= $1 AND check_at >= $2 LIMIT 1";
+    IS_DUE_IN_PROJECT = "SELECT 1 FROM sessions WHERE check_at <= $1 AND check_at >= $2 AND project_id = $3 LIMIT 1";
     CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
+    IS_RECONSIDERED = "SELECT 1 FROM reconsiderations LIMIT 1";
     SESSIONS_FROM = "SELECT session_id, last_arrival_at FROM sessions
         WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
     MOVE_ON = "UPDATE reconsiderations SET position = $2 WHERE project_id = $1";
@@ -127,10 +130,16 @@ impl Store {
         Ok(Planned { looked_at, wanted, next })
     }
 
-    /// One index probe on a reader, so that a sweep that finds nothing neither waits for the writer nor keeps it waiting.
+    /// One index probe on a reader, so that a sweep that finds nothing neither waits for the writer nor keeps it waiting. It
+    /// takes no locks: PostgreSQL refuses them to a transaction that only reads.
     async fn is_any_due(&self, project: Option<&ProjectId>, horizon: Timestamp, after: Option<&Alarm>) -> Result<bool> {
         let mut tx = self.db.read().await?;
-        Ok(!due(&mut tx, project, horizon, after, 1).await?.0.is_empty())
+        let since = after.map_or(i64::MIN, |alarm| alarm.check_at.micros());
+        let first = match project {
+            None => tx.fetch_one(&IS_DUE, args![horizon, since]).await?,
+            Some(project) => tx.fetch_one(&IS_DUE_IN_PROJECT, args![horizon, since, project]).await?,
+        };
+        Ok(first.is_some())
     }
 
     /// Mends alarms that a clock set far ahead; answers how many.
@@ -154,7 +163,7 @@ impl Store {
     }
 
     async fn reconsider_once(&self, now: Timestamp, limit: usize) -> Result<bool> {
-        if self.db.read().await?.fetch_one(&RECONSIDERED, args![]).await?.is_none() {
+        if self.db.read().await?.fetch_one(&IS_RECONSIDERED, args![]).await?.is_none() {
             return Ok(false);
         }
         let mut tx = self.db.write().await?;
