@@ -3,9 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "every function here serves a test")]
 
 mod crewai;
-
 mod demo_data;
 mod fixture;
-
+mod import;
 mod support;
 mod tau_bench;
