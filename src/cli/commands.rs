@@ -70,15 +70,7 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
     match command {
         Command::Serve => Box::pin(with_signals(app, serve::serve)).await,
         Command::Work => Box::pin(with_signals(app, serve::work)).await,
-        Command::Import(args) => match import::run(&app, args, style).await {
-            Ok((summary, false)) => print(&summary),
-            Ok((summary, true)) => {
-                print(&summary);
-                ExitCode::Partly
-            }
-            Err(import::ImportError::Store(error)) => fail(ExitCode::Database, &import::ImportError::Store(error)),
-            Err(error) => fail(ExitCode::Failed, &error),
-        },
+        Command::Import(args) => imported(&import::run(&app, args, style).await),
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Migrate => migrate(&app).await,
         Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
@@ -97,6 +89,16 @@ fn stored(result: Result<String, StoreError>) -> ExitCode {
     match result {
         Ok(answer) => print(&answer),
         Err(error) => fail(ExitCode::Database, &error),
+    }
+}
+
+fn imported(ended: &import::Ended) -> ExitCode {
+    let printed = print(&ended.summary);
+    match &ended.stopped {
+        Some(error @ import::ImportError::Store(_)) => fail(ExitCode::Database, error),
+        Some(error @ import::ImportError::File(..)) => fail(ExitCode::Failed, error),
+        None if ended.is_refused => ExitCode::Partly,
+        None => printed,
     }
 }
 

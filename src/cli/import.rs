@@ -26,29 +26,29 @@ const SHOWN_REFUSALS: usize = 20;
 const BATCH: usize = 1_000;
 
 /// What was read from one file, and what became of it.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Imported {
+#[derive(Debug, Default)]
+struct Imported {
     /// Lines or documents read.
-    pub pieces: u64,
+    pieces: u64,
     /// Spans read.
-    pub spans: u64,
+    spans: u64,
     /// Spans that were not known before.
-    pub stored: u64,
+    stored: u64,
     /// Spans that were known with other content, which this one replaced.
-    pub changed: u64,
+    changed: u64,
     /// Spans that were known already.
-    pub resent: u64,
+    resent: u64,
     /// Spans that claimed a time outside 1970-2261; they are stored with the time of arrival.
-    pub adjusted_times: u64,
+    adjusted_times: u64,
     /// What was refused, with line numbers.
-    pub refused: Vec<String>,
+    refused: Vec<String>,
 }
 
 /// Why an import stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The file can't be read.
-    #[error("{0}: {1}")]
+    #[error("{0} can't be read: {1}. What was imported from the files before it stays")]
     File(String, std::io::Error),
     /// The store failed; what was imported before stays, and importing again goes on.
     #[error(
@@ -57,13 +57,22 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// Imports files into a project, one after the other, with progress on standard error. Answers the summary to print, and
-/// whether anything was refused.
-///
-/// # Errors
-/// [`ImportError`].
-pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Result<(String, bool), ImportError> {
-    let project = app.store.project_named(&args.project, app.clock.now()).await?.id;
+/// How an import ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What to print: a row for each file that was read, and what was refused.
+    pub summary: String,
+    /// Whether anything was refused.
+    pub is_refused: bool,
+    /// Why it stopped before the end.
+    pub stopped: Option<ImportError>,
+}
+
+/// Imports files into a project, one after the other, with progress on standard error. Stops at the first file that can't be
+/// read and where the store fails; what was imported until then is told all the same.
+pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Ended {
+    let mut files = Vec::new();
+    let stopped = import_all(app, args, &mut files).await.err();
     let mut table = Table::new([
         Column::text("file"),
         Column::number("lines"),
@@ -75,9 +84,7 @@ pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Result<(String, 
         Column::number("bad times"),
     ]);
     let mut refusals = String::new();
-    for path in &args.files {
-        let imported = import(app, &project, path).await?;
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    for (name, imported) in &files {
         let counts = [
             imported.pieces,
             imported.spans,
@@ -96,15 +103,26 @@ pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Result<(String, 
             let _ = writeln!(refusals, "refused: {name}: and {} more", imported.refused.len() - SHOWN_REFUSALS);
         }
     }
-    let is_refused = !refusals.is_empty();
-    Ok((format!("{}{refusals}", table.render(style)), is_refused))
+    let table = if files.is_empty() { String::new() } else { table.render(style) };
+    Ended { is_refused: !refusals.is_empty(), summary: table + &refusals, stopped }
 }
 
-/// Imports one file. Importing it again changes nothing.
-///
-/// # Errors
-/// [`ImportError`].
-pub async fn import(app: &App, project: &ProjectId, path: &Path) -> Result<Imported, ImportError> {
+/// Imports the files of the command line; `files` gets the name of each that could be opened, with what became of it so far.
+async fn import_all(app: &App, args: &ImportArgs, files: &mut Vec<(String, Imported)>) -> Result<(), ImportError> {
+    let project = app.store.project_named(&args.project, app.clock.now()).await?.id;
+    for path in &args.files {
+        let mut imported = Imported::default();
+        let ended = import(app, &project, path, &mut imported).await;
+        if ended.is_ok() || imported.pieces > 0 {
+            files.push((path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(), imported));
+        }
+        ended?;
+    }
+    Ok(())
+}
+
+/// Imports one file and counts as it goes. Importing it again changes nothing.
+async fn import(app: &App, project: &ProjectId, path: &Path, imported: &mut Imported) -> Result<(), ImportError> {
     let in_file = |error| ImportError::File(path.display().to_string(), error);
     let size = std::fs::metadata(path).map_err(in_file)?.len();
     let pieces = file::read(path).map_err(in_file)?;
@@ -119,7 +137,6 @@ pub async fn import(app: &App, project: &ProjectId, path: &Path) -> Result<Impor
         }
     });
     let margin = plan::margin(&app.store.live_groups(project).await?);
-    let mut imported = Imported::default();
     let mut waiting: Vec<Span> = Vec::new();
     let mut seen = 0;
     while let Some(piece) = receiver.recv().await {
@@ -132,7 +149,7 @@ pub async fn import(app: &App, project: &ProjectId, path: &Path) -> Result<Impor
     }
     imported.store(app, project, waiting, margin).await?;
     progress.finish();
-    Ok(imported)
+    Ok(())
 }
 
 impl Imported {

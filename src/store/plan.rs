@@ -26,6 +26,7 @@ statements! {
     CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
+    IS_RECONSIDERED = "SELECT 1 FROM reconsiderations LIMIT 1";
     SESSIONS_FROM = "SELECT session_id, last_arrival_at FROM sessions
         WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
     MOVE_ON = "UPDATE reconsiderations SET position = $2 WHERE project_id = $1";
