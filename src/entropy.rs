@@ -9,12 +9,13 @@ pub trait Entropy: Send + Sync + std::fmt::Debug {
     /// Fills `bytes`.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// A fresh opaque id: 21 characters of the URL-safe alphabet, 126 random bits.
+    /// A fresh opaque id: 21 letters and digits, 125 random bits. No dashes: an id that begins with one is an option to a
+    /// command line.
     fn id(&self) -> String {
-        const ALPHABET: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+        const ALPHABET: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
         let mut bytes = [0; 21];
         self.fill(&mut bytes);
-        bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 63)])).collect()
+        bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 62)])).collect()
     }
 
     /// `N` random bytes as hexadecimal text.
