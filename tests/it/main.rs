@@ -4,4 +4,5 @@
 
 mod demo_data;
 mod fixture;
+mod store;
 mod support;

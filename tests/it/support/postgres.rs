@@ -115,7 +115,7 @@ fn find_binaries() -> Option<PathBuf> {
 }
 
 /// A command that runs as an ordinary user: PostgreSQL refuses to run as root.
-fn as_unprivileged(program: &str) -> Command {
+pub fn as_unprivileged(program: &str) -> Command {
     let id = |args: &[&str]| -> Option<String> {
         let output = Command::new("id").args(args).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
