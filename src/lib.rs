@@ -4,11 +4,13 @@
 //! [`ingest`] and [`scorers`] the ways in and the opinions, [`worker`] and [`http`] the services, [`config`] and [`cli`] the
 //! wiring. `docs/ARCHITECTURE.md` maps every file.
 
+pub mod app;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod entropy;
+pub mod http;
 pub mod ingest;
 pub mod lifecycle;
 pub mod scorers;

@@ -60,7 +60,7 @@ pub enum Command {
     #[command(subcommand)]
     Key(KeyCommand),
     /// Show it all on bundled conversations: no network, no key, no server
-    Demo,
+    Demo(DemoArgs),
     /// Measure this machine with made-up data
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -100,6 +100,14 @@ pub struct SampleArgs {
     /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `demo`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct DemoArgs {
+    /// Keep the demo's database in this file, to look at it through the API; it must not exist yet
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
 }
 
 /// What to do with API keys.
@@ -213,7 +221,7 @@ mod tests {
         assert_eq!(command("sweep --json"), Command::Sweep(SweepArgs { json: true }));
         assert_eq!(command("migrate"), Command::Migrate);
         assert_eq!(command("check-config"), Command::CheckConfig);
-        assert_eq!(command("demo"), Command::Demo);
+        assert_eq!(command("demo"), Command::Demo(DemoArgs { keep: None }));
         let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into() };
         assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
         let key = KeyCreateArgs { project: "Default".into(), name: "ci".into() };

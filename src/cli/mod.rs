@@ -3,9 +3,13 @@
 pub mod args;
 pub mod bench;
 pub mod check_config;
+pub mod commands;
+mod demo;
 mod exit;
+mod import;
 pub mod progress;
 pub mod sample;
+mod serve;
 pub mod table;
 pub mod terminal;
 

@@ -9,23 +9,24 @@
 //! under their first arrival, where the numbers in the ids keep them in order. Their end is then only a count, message k
 //! being k+1 microseconds after 1970: of two versions of a turn the one with more messages has the later end, and wins.
 
-use chrono::NaiveDateTime;
+use chrono::{DateTime, NaiveDateTime};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Refusal, dialect, text};
+use super::{Decoded, Refusal, dialect, text};
 use crate::domain::content::message_text;
 use crate::domain::ids::{SessionId, SpanId, TraceId};
 use crate::domain::span::{Origin, Span, SpanBody, SpanKind, hex};
 use crate::domain::time::{Micros, Timestamp};
 
 /// Reads `{"session_id", "agent"?, "messages": […], "created_at" | "timestamp"?}`. Other keys are ignored. A time is RFC 3339
-/// text (UTC where it names no zone) or a number of seconds or milliseconds since 1970.
+/// text (UTC where it names no zone) or a number of seconds or milliseconds since 1970; one outside 1970-2261 counts as none,
+/// and is counted for each span.
 ///
 /// # Errors
 /// A [`Refusal`] of the whole line: no usable session id, no messages, a message that is none, an unknown role, no time where
 /// one is claimed.
-pub fn spans(line: &Value) -> Result<Vec<Span>, Refusal> {
+pub fn decode(line: &Value) -> Result<Decoded, Refusal> {
     let session = session(line)?;
     let refuse = |reason: String| Refusal { place: format!("chat of session {session}"), reason };
     let agent = match line.get("agent") {
@@ -39,13 +40,23 @@ pub fn spans(line: &Value) -> Result<Vec<Span>, Refusal> {
         None | Some(Value::Null) => return Err(refuse("messages is missing".to_owned())),
         Some(_) => return Err(refuse("messages must be a list".to_owned())),
     };
-    let begun = begun(line).map_err(refuse)?;
+    let claimed = claimed_time(line).map_err(refuse)?;
     let turns = turns(messages).map_err(refuse)?;
     if turns.iter().all(|turn| turn.input.is_none() && turn.said.is_empty() && turn.calls.is_empty()) {
         return Err(refuse("messages holds no word of a user or an assistant".to_owned()));
     }
-    let writer = Writer { session: &session, agent, begun, hash: hash(&session) };
-    Ok((1..).zip(&turns).flat_map(|(number, turn)| writer.spans(number, turn)).collect())
+    let writer = Writer { session: &session, agent, begun: claimed.and_then(since_1970), hash: hash(&session) };
+    let spans: Vec<Span> = (1..).zip(&turns).flat_map(|(number, turn)| writer.spans(number, turn)).collect();
+    let adjusted_times = if claimed.is_some() && writer.begun.is_none() { spans.len() } else { 0 };
+    Ok(Decoded { spans, adjusted_times, ..Decoded::default() })
+}
+
+/// The spans of a chat, see [`decode`].
+///
+/// # Errors
+/// As [`decode`].
+pub fn spans(line: &Value) -> Result<Vec<Span>, Refusal> {
+    decode(line).map(|decoded| decoded.spans)
 }
 
 fn session(line: &Value) -> Result<SessionId, Refusal> {
@@ -59,29 +70,35 @@ fn session(line: &Value) -> Result<SessionId, Refusal> {
     SessionId::parse(&id).map_err(|problem| refuse(format!("session_id {problem}")))
 }
 
-/// The line's own time.
-fn begun(line: &Value) -> Result<Option<Timestamp>, String> {
+/// The time that a line claims for itself, in microseconds since 1970, within the accepted years or not.
+fn claimed_time(line: &Value) -> Result<Option<i128>, String> {
     let found = ["created_at", "timestamp"].into_iter().find_map(|key| Some((key, line.get(key)?)));
     let Some((key, value)) = found.filter(|(_, value)| !value.is_null()) else { return Ok(None) };
     let time = match value {
-        Value::String(text) => Timestamp::parse(text.trim()).or_else(|| without_zone(text.trim())),
-        Value::Number(number) => number.as_f64().and_then(since_1970),
+        Value::String(text) => written_time(text.trim()),
+        Value::Number(number) => number.as_f64().map(counted_time),
         _ => None,
     };
-    time.map(Some).ok_or_else(|| format!("{key} is no time between 1970 and 2261; write it as 2026-11-30T04:32:22Z"))
+    time.map(Some).ok_or_else(|| format!("{key} is no time; write it as 2026-11-30T04:32:22Z"))
 }
 
-fn without_zone(text: &str) -> Option<Timestamp> {
+fn written_time(text: &str) -> Option<i128> {
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        return Some(time.timestamp_micros().into());
+    }
     let forms = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
     let time = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())?;
-    Timestamp::claimed_nanos(i128::from(time.and_utc().timestamp_micros()) * 1_000)
+    Some(time.and_utc().timestamp_micros().into())
 }
 
-/// Seconds, or milliseconds where as seconds it would lie thousands of years ahead.
+/// Seconds, or milliseconds where as seconds they would lie thousands of years ahead.
 #[allow(clippy::cast_possible_truncation, reason = "a float beyond i128 saturates, and no such time is accepted")]
-fn since_1970(number: f64) -> Option<Timestamp> {
-    let micros = if number < 1e11 { number * 1e6 } else { number * 1e3 };
-    Timestamp::claimed_nanos((micros as i128).saturating_mul(1_000))
+fn counted_time(number: f64) -> i128 {
+    if number < 1e11 { (number * 1e6) as i128 } else { (number * 1e3) as i128 }
+}
+
+fn since_1970(micros: i128) -> Option<Timestamp> {
+    Timestamp::claimed_nanos(micros.saturating_mul(1_000))
 }
 
 fn hash(session: &SessionId) -> String {

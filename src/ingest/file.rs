@@ -325,10 +325,9 @@ fn decode_object(value: &str) -> Result<Decoded, String> {
     }
     if probe.messages.is_some() || probe.session_id.is_some() {
         let line = text::parse(value).map_err(|error| format!("is no readable JSON: {error}"))?;
-        return Ok(match chat::spans(&line) {
-            Ok(spans) => Decoded { spans, ..Decoded::default() },
-            Err(refusal) => Decoded { refused: vec![refusal], ..Decoded::default() },
-        });
+        return Ok(
+            chat::decode(&line).unwrap_or_else(|refusal| Decoded { refused: vec![refusal], ..Decoded::default() })
+        );
     }
     if let Some(data) = probe.data.filter(|data| data.get().starts_with('{')) {
         return otlp::json(data.get().as_bytes()).map_err(|error| error.to_string());

@@ -379,6 +379,14 @@ async fn the_api_key_shows_nowhere() {
 }
 
 #[tokio::test]
+async fn answers_can_be_awaited_in_tasks_of_their_own() {
+    let server = endpoint(|_, nonce, _| good(nonce)).await;
+    let client = client(&server);
+    let answer = tokio::spawn(async move { asked(&client).await }).await.expect("no panic");
+    assert_eq!(scored(&answer), Some(0.85));
+}
+
+#[tokio::test]
 async fn one_limit_holds_for_the_whole_process() {
     let server = endpoint(|_, nonce, _| good(nonce)).await;
     let limited = JudgeClient::new(JudgeSettings { max_concurrency: 1, ..settings(&server) }).expect("a client");

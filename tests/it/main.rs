@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "every function here serves a test")]
 
+mod crewai;
 mod demo_data;
 mod fixture;
+mod http;
+mod import;
+mod sdk;
 mod store;
 mod support;
+mod tau_bench;

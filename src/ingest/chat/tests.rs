@@ -138,6 +138,17 @@ fn bad_lines_are_refused_with_a_reason() {
 }
 
 #[test]
+fn a_time_outside_1970_to_2261_counts_as_none_and_is_counted_for_each_span() {
+    let at = |time: &Value| json!({"session_id": "s", "messages": growing(), "created_at": time});
+    let without = spans(&at(&Value::Null)).expect("a chat");
+    for time in [json!("2262-01-01T00:00:00Z"), json!("1969-12-31 23:59:59"), json!(-5), json!(0), json!(1e300)] {
+        let decoded = decode(&at(&time)).expect("a chat");
+        assert_eq!((decoded.adjusted_times, &decoded.spans), (without.len(), &without), "{time}");
+    }
+    assert_eq!(decode(&at(&json!(1_796_013_142))).expect("a chat").adjusted_times, 0);
+}
+
+#[test]
 fn tau_bench_has_as_many_turns_and_tool_calls_as_a_plain_count_says() {
     let Some(path) = shared("data/tau-bench/gpt-4o-airline-trial0.jsonl") else { return };
     let file = std::io::BufReader::new(std::fs::File::open(path).expect("the file opens"));

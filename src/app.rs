@@ -1,0 +1,149 @@
+//! The app: configuration turned into a store, a writer, a worker. The one place where settings meet the floors below.
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::{self, Config};
+use crate::domain::assessment::RetryPolicy;
+use crate::domain::retry::Backoff;
+use crate::domain::time::Micros;
+use crate::entropy::{Entropy, OsEntropy};
+use crate::ingest::writer::{Writer, WriterSettings};
+use crate::scorers;
+use crate::scorers::judge::{JudgeClient, JudgeSettings};
+use crate::store::{Project, Store, StoreError, StoreSettings};
+use crate::worker::{Worker, WorkerSettings};
+
+/// Everything that a command needs, opened.
+#[derive(Debug)]
+pub struct App {
+    /// The configuration in effect.
+    pub config: Config,
+    /// The store, brought up to date.
+    pub store: Store,
+    /// The clock; it follows the database server's.
+    pub clock: Arc<SystemClock>,
+    /// The randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// How the API of a first start can be reached.
+#[derive(Debug)]
+pub enum FirstKey {
+    /// Keys exist already.
+    Known,
+    /// The key that the environment names was taken over.
+    Adopted {
+        /// What it can be recognised by.
+        prefix: String,
+    },
+    /// A key was made; it is to be shown once.
+    Made(SecretString),
+}
+
+impl App {
+    /// Opens the store of a configuration.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the database can't be opened or brought up to date.
+    pub async fn open(config: Config) -> Result<Self, StoreError> {
+        let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
+        let database = &config.database;
+        let settings = StoreSettings {
+            url: database.url.expose().to_owned(),
+            max_connections: database.max_connections,
+            busy_timeout: database.busy_timeout.to_std(),
+        };
+        let store = Store::open(&settings, Arc::clone(&entropy)).await?;
+        let clock = Arc::new(SystemClock::default());
+        store.follow_clock(&clock).await?;
+        Ok(Self { config, store, clock, entropy })
+    }
+
+    /// The clock, as the floors below take it.
+    pub fn any_clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    /// The project made at first start, and how it can be reached. `given` is the key that the environment names.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn first_start(&self, given: Option<&str>) -> Result<(Project, FirstKey), StoreError> {
+        let now = self.clock.now();
+        let project = self.store.default_project(now).await?;
+        if let Some(text) = given {
+            let prefix = self.store.adopt_key(&project.id, "environment", text, now).await?;
+            return Ok((project, FirstKey::Adopted { prefix }));
+        }
+        if self.store.has_keys().await? {
+            return Ok((project, FirstKey::Known));
+        }
+        let key = self.store.create_key(&project.id, "first", now).await?;
+        Ok((project, FirstKey::Made(key.text)))
+    }
+
+    /// The writer that what arrives is handed to.
+    pub fn writer(&self) -> Writer {
+        let ingest = &self.config.ingest;
+        let settings = WriterSettings { spans_per_transaction: ingest.group_commit_spans, writers: ingest.writers };
+        Writer::start(&self.store, &self.any_clock(), settings)
+    }
+
+    /// The worker that judges.
+    ///
+    /// # Errors
+    /// What is wrong with the judge's settings, without secrets.
+    pub fn worker(&self) -> Result<Arc<Worker>, String> {
+        let judges = Arc::new(judges(&self.config.judge)?);
+        let settings = worker_settings(&self.config);
+        Ok(Worker::new(self.store.clone(), self.any_clock(), Arc::clone(&self.entropy), judges, settings))
+    }
+}
+
+/// The judge that a configuration names, if it names one.
+///
+/// # Errors
+/// What is wrong with the settings, without secrets.
+pub fn judges(judge: &config::Judge) -> Result<JudgeClient, String> {
+    scorers::install_tls();
+    JudgeClient::new(JudgeSettings {
+        base_url: judge.base_url.clone(),
+        api_key: judge.api_key.clone(),
+        model: judge.model.clone().unwrap_or_default(),
+        timeout: judge.timeout.to_std(),
+        deadline: judge.timeout.to_std(),
+        max_attempts: judge.max_attempts,
+        max_concurrency: judge.max_concurrency,
+        context_tokens: judge.context_tokens,
+        reply_tokens: u32::try_from(judge.max_output_tokens).unwrap_or(u32::MAX),
+        temperature: Some(judge.temperature),
+        ..JudgeSettings::default()
+    })
+}
+
+/// How a configuration has the worker work.
+pub fn worker_settings(config: &Config) -> WorkerSettings {
+    let sweep = &config.sweep;
+    WorkerSettings {
+        root_grace: sweep.root_grace,
+        retry: RetryPolicy {
+            errors: Backoff { first: sweep.retry_first, longest: sweep.retry_longest },
+            deferrals: Backoff { first: sweep.defer_first, longest: sweep.defer_longest },
+            max_attempts: sweep.max_attempts,
+            panel_wait: sweep.panel_wait,
+        },
+        lease: sweep.lease,
+        max_in_flight: sweep.max_in_flight,
+        plan_batch: sweep.plan_batch,
+        claim_batch: sweep.claim_batch,
+        record_batch: sweep.record_batch,
+        grace: config.shutdown.grace,
+    }
+}
+
+/// How long a pass asked for through the API may go on before it is cut short. The existing client waits 300 s for it, and what
+/// is in work by then has the grace of a shutdown to finish.
+pub const SWEEP_PATIENCE: Micros = Micros::seconds(260);

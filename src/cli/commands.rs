@@ -1,0 +1,167 @@
+//! The commands: each opens what it needs, does its work, and says how it ended.
+
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use tokio_util::sync::CancellationToken;
+
+use super::args::{Args, Command, KeyCommand, KeyCreateArgs, SweepArgs};
+use super::table::{Cell, Column, Table};
+use super::terminal::Style;
+use super::{ExitCode, bench, check_config, demo, fail, import, print, sample, serve};
+use crate::app::App;
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{self, Config, Sources};
+use crate::store::StoreError;
+use crate::worker::PassReport;
+use crate::{lifecycle, telemetry};
+
+/// Does what the command line asks for.
+pub fn run(args: &Args) -> ExitCode {
+    let sources = Sources::of_process(args.config.as_deref());
+    let now = SystemClock::default().now();
+    match &args.command {
+        Command::Sample(asked) => return print(&sample::answer(asked, Style::of_stdout())),
+        Command::CheckConfig => {
+            return match check_config::answer(&sources, now) {
+                Ok(answer) => print(&answer),
+                Err(error) => fail(ExitCode::Config, &error),
+            };
+        }
+        _ => {}
+    }
+    let config = match config::load(&sources, now) {
+        Ok(loaded) => loaded.config,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    if let Err(error) = telemetry::init(&config.log.level, config.log.format, Style::of_stderr().colour) {
+        return fail(ExitCode::Config, &error);
+    }
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(run_with(&args.command, config)),
+        Err(error) => fail(ExitCode::Failed, &format!("the runtime can't start: {error}")),
+    }
+}
+
+async fn run_with(command: &Command, config: Config) -> ExitCode {
+    let style = Style::of_stdout();
+    match command {
+        Command::Demo(args) => ended(demo::run(&config, args, style).await),
+        Command::Bench(asked) => ended(bench::run(asked, style).await),
+        Command::Sample(_) | Command::CheckConfig => ExitCode::Usage,
+        Command::Serve
+        | Command::Work
+        | Command::Import(_)
+        | Command::Sweep(_)
+        | Command::Migrate
+        | Command::Key(_) => match App::open(config).await {
+            Ok(app) => {
+                let store = app.store.clone();
+                let code = Box::pin(run_on(command, app, style)).await;
+                store.close().await;
+                code
+            }
+            Err(error) => fail(ExitCode::Database, &error),
+        },
+    }
+}
+
+async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
+    match command {
+        Command::Serve => Box::pin(with_signals(app, serve::serve)).await,
+        Command::Work => Box::pin(with_signals(app, serve::work)).await,
+        Command::Import(args) => imported(&import::run(&app, args, style).await),
+        Command::Sweep(args) => sweep(&app, args, style).await,
+        Command::Migrate => migrate(&app).await,
+        Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
+        Command::Sample(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => ExitCode::Usage,
+    }
+}
+
+fn ended(result: anyhow::Result<String>) -> ExitCode {
+    match result {
+        Ok(answer) => print(&answer),
+        Err(error) => fail(ExitCode::Failed, &format!("{error:#}")),
+    }
+}
+
+fn stored(result: Result<String, StoreError>) -> ExitCode {
+    match result {
+        Ok(answer) => print(&answer),
+        Err(error) => fail(ExitCode::Database, &error),
+    }
+}
+
+fn imported(ended: &import::Ended) -> ExitCode {
+    let printed = print(&ended.summary);
+    match &ended.stopped {
+        Some(error @ import::ImportError::Store(_)) => fail(ExitCode::Database, error),
+        Some(error @ import::ImportError::File(..)) => fail(ExitCode::Failed, error),
+        None if ended.is_refused => ExitCode::Partly,
+        None => printed,
+    }
+}
+
+async fn with_signals<F: Future<Output = ExitCode>>(
+    app: App,
+    work: impl FnOnce(App, CancellationToken) -> F,
+) -> ExitCode {
+    match lifecycle::stop_on_signals() {
+        Ok(cancel) => work(app, cancel).await,
+        Err(error) => fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    }
+}
+
+async fn sweep(app: &App, args: &SweepArgs, style: Style) -> ExitCode {
+    let worker = match app.worker() {
+        Ok(worker) => worker,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    let cancel = match lifecycle::stop_on_signals() {
+        Ok(cancel) => cancel,
+        Err(error) => return fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    };
+    match worker.pass(None, Duration::MAX, &cancel).await {
+        Ok(report) if args.json => print(&format!("{}\n", serde_json::json!(report))),
+        Ok(report) => print(&pass_table(&report, style)),
+        Err(error) => fail(ExitCode::Database, &error),
+    }
+}
+
+/// What a pass did, for people.
+fn pass_table(report: &PassReport, style: Style) -> String {
+    let mut table = Table::new([Column::text("this pass"), Column::number("count")]);
+    for (what, count) in [
+        ("sessions looked at", report.looked_at),
+        ("wanted by a group", report.wanted),
+        ("verdicts recorded", report.judged),
+        ("without a score", report.unrated),
+        ("unchanged since their verdict", report.unchanged),
+        ("put off", report.deferred),
+        ("no longer wanted", report.withdrawn),
+        ("failed, to be tried again", report.failed),
+    ] {
+        table.row([Cell::from(what), Cell::from(count.to_string())]);
+    }
+    table.render(style)
+}
+
+async fn migrate(app: &App) -> ExitCode {
+    stored(
+        app.store.check_statements().await.map(|statements| {
+            format!("The database is up to date: all {statements} statements of this version fit it.\n")
+        }),
+    )
+}
+
+async fn create_key(app: &App, args: &KeyCreateArgs) -> Result<String, StoreError> {
+    let now = app.clock.now();
+    let project = app.store.project_named(&args.project, now).await?;
+    let key = app.store.create_key(&project.id, &args.name, now).await?;
+    Ok(format!(
+        "{}\n\nThis is the key \"{}\" of project {}. It is shown this once: only its hash is kept.\n",
+        key.text.expose_secret(),
+        args.name,
+        project.name
+    ))
+}

@@ -1,0 +1,101 @@
+//! `serve` and `work`: until a signal says stop.
+
+use std::sync::Arc;
+
+use secrecy::ExposeSecret as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{ExitCode, fail, print};
+use crate::app::{App, FirstKey, SWEEP_PATIENCE};
+use crate::http::{self, Api, ApiSettings};
+use crate::worker;
+
+/// Serves the API and judges quiet conversations.
+pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
+    let given = std::env::var("AFTERWORD_API_KEY").ok().filter(|key| !key.trim().is_empty());
+    let (project, key) = match app.first_start(given.as_deref()).await {
+        Ok(first) => first,
+        Err(error) => return fail(ExitCode::Database, &error),
+    };
+    let worker = match app.worker() {
+        Ok(worker) => worker,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    let address = app.config.server.listen;
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            let text = format!("can't listen on {address}: {error}. Is another afterword running? See server.listen");
+            return fail(ExitCode::Failed, &text);
+        }
+    };
+    let bound = listener.local_addr().unwrap_or(address);
+    print(&welcome(&project.name, &key, bound, &app));
+    let api = Arc::new(Api {
+        store: app.store.clone(),
+        writer: app.writer(),
+        worker: Arc::clone(&worker),
+        clock: app.any_clock(),
+        entropy: Arc::clone(&app.entropy),
+        stop: cancel.clone(),
+        settings: ApiSettings {
+            body_limit_bytes: app.config.server.body_limit_bytes,
+            request_timeout: app.config.server.request_timeout.to_std(),
+            lookback: app.config.sweep.lookback,
+            sweep_patience: SWEEP_PATIENCE.to_std(),
+        },
+    });
+    let grace = app.config.shutdown.grace.to_std();
+    let sweeping = worker::run(worker, app.config.sweep.schedule.clone(), cancel.clone());
+    // Whichever ends first takes the other along: a service without its API, or without its sweep, is no service.
+    let serving = async {
+        let ended = http::serve(listener, http::router(api), cancel.clone(), grace).await;
+        cancel.cancel();
+        ended
+    };
+    let (served, ()) = tokio::join!(serving, sweeping);
+    match served {
+        Ok(()) => ExitCode::Fine,
+        Err(error) => fail(ExitCode::Failed, &format!("the API stopped: {error}")),
+    }
+}
+
+/// Judges quiet conversations, without an API.
+pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
+    let schedule = app.config.sweep.schedule.clone();
+    if schedule.is_off() {
+        return fail(ExitCode::Config, &"sweep.schedule is off, so a worker would have nothing to do. Set a schedule");
+    }
+    let worker = match app.worker() {
+        Ok(worker) => worker,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    tracing::info!(schedule = schedule.as_str(), "working");
+    worker::run(worker, schedule, cancel).await;
+    ExitCode::Fine
+}
+
+/// What a person who starts the service wants to know.
+fn welcome(project: &str, key: &FirstKey, bound: std::net::SocketAddr, app: &App) -> String {
+    let key = match key {
+        FirstKey::Made(key) => {
+            format!("API key of project {project}, shown this once: {}\n", key.expose_secret())
+        }
+        FirstKey::Adopted { prefix } => format!("API key of project {project}: {prefix}…, from AFTERWORD_API_KEY\n"),
+        FirstKey::Known => "API keys exist; `afterword key create` makes another\n".to_owned(),
+    };
+    let schedule = &app.config.sweep.schedule;
+    let sweeps = if schedule.is_off() {
+        "off: sweeps are made by hand and API alone".to_owned()
+    } else {
+        schedule.as_str().to_owned()
+    };
+    let judge = match &app.config.judge.model {
+        Some(model) => model.as_str(),
+        None => "none configured: judge members wait until judge.base_url and judge.model are set",
+    };
+    format!(
+        "{key}Listening on http://{bound} (API below /api/v1, OTLP at /v1/traces)\nSweeps: {sweeps}\nJudge: {judge}\n"
+    )
+}
