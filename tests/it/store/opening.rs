@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use afterword::clock::{Clock, SystemClock};
 use afterword::entropy::SeededEntropy;
 use afterword::store::{Store, StoreError, StoreSettings};
 
 use super::contract;
-use super::ctx::{Ctx, root};
+use super::ctx::{Ctx, START, root};
 use super::raw::Raw;
 use crate::support::postgres;
 
@@ -24,7 +25,7 @@ async fn every_statement_fits_the_tables(ctx: Ctx) {
 async fn a_database_is_opened_as_often_as_one_likes(ctx: Ctx) {
     ctx.session("s", 1).await;
     let again = open(&ctx.url).await.unwrap();
-    assert_eq!(again.recent_sessions(&ctx.project, super::ctx::START, 10).await.unwrap().len(), 1);
+    assert_eq!(again.recent_sessions(&ctx.project, START, 10).await.unwrap().len(), 1);
 }
 
 async fn a_migration_of_a_newer_program_is_refused_by_its_number(ctx: Ctx) {
@@ -45,10 +46,19 @@ async fn what_is_acknowledged_is_seen_by_the_next_process(ctx: Ctx) {
     assert_eq!(raw.number("COUNT(*)", "FROM spans").await, 1);
     ctx.store.close().await;
     let again = open(&ctx.url).await.unwrap();
-    assert_eq!(again.recent_sessions(&ctx.project, super::ctx::START, 10).await.unwrap()[0].spans, 1);
+    assert_eq!(again.recent_sessions(&ctx.project, START, 10).await.unwrap()[0].spans, 1);
+}
+
+async fn a_clock_follows_the_database_server_where_there_is_one(ctx: Ctx) {
+    let (machine, clock) = (SystemClock::default(), SystemClock::default());
+    clock.follow(START);
+    ctx.store.follow_clock(&clock).await.unwrap();
+    let apart = (clock.now() - machine.now()).get().abs();
+    assert_eq!(apart < 60_000_000, ctx.url.starts_with("postgres"), "{apart}");
 }
 
 contract!(
+    a_clock_follows_the_database_server_where_there_is_one,
     every_statement_fits_the_tables,
     a_database_is_opened_as_often_as_one_likes,
     a_migration_of_a_newer_program_is_refused_by_its_number,

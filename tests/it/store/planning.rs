@@ -277,7 +277,27 @@ async fn a_pass_goes_on_behind_the_last_alarm_and_ends(ctx: Ctx) {
     }
 }
 
+async fn there_is_work_where_an_alarm_rang_or_a_session_is_due_or_to_be_considered_again(ctx: Ctx) {
+    let has_work = async || ctx.store.has_work(ctx.now(), ctx.now()).await.unwrap();
+    assert!(!has_work().await);
+    ctx.group(&live("g")).await;
+    assert!(has_work().await);
+    ctx.reconsider().await;
+    ctx.session("s", 2).await;
+    assert!(!has_work().await);
+    assert!(ctx.store.has_work(ctx.now(), ctx.now() + Micros::seconds(60)).await.unwrap());
+    ctx.at_second(120);
+    assert!(has_work().await);
+    ctx.plan().await;
+    assert!(has_work().await);
+    let claims = ctx.claim(1).await;
+    assert!(!has_work().await);
+    ctx.store.release(&claims, ctx.now()).await.unwrap();
+    assert_eq!((ctx.sweep(8.0).await, has_work().await), (1, false));
+}
+
 contract!(
+    there_is_work_where_an_alarm_rang_or_a_session_is_due_or_to_be_considered_again,
     a_pass_goes_on_behind_the_last_alarm_and_ends,
     a_session_is_wanted_once_it_is_quiet_and_not_before,
     a_fast_and_a_slow_group_each_get_the_session_at_their_own_time,
