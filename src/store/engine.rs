@@ -112,7 +112,7 @@ macro_rules! args {
 pub(crate) use args;
 
 /// Many rows of arguments, row by row, for a bulk statement.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rows(Vec<Vec<Arg>>);
 
 impl Rows {

@@ -2,6 +2,9 @@
 //!
 //! The sessions are locked first and the groups read after, in a later statement: groups read before would disarm sessions
 //! that a group just enabled has armed. Rows that another planner holds are skipped, so any number of workers may plan.
+//!
+//! Lock order: sessions, queue rows, assessments, the latter two as recording has them. Considering sessions again waits for
+//! a planner that holds them: it would take an alarm that is about to be disarmed for one that will ring.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,12 +29,14 @@ statements! {
     CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
-    IS_RECONSIDERED = "SELECT 1 FROM reconsiderations LIMIT 1";
     SESSIONS_FROM = "SELECT session_id, last_arrival_at FROM sessions
-        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
+        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3 FOR UPDATE";
     MOVE_ON = "UPDATE reconsiderations SET position = $2 WHERE project_id = $1";
     FORGET = "DELETE FROM reconsiderations WHERE project_id = $1";
     @bulk {
+        LOCK_QUEUED(0; project_id Text, session_id Text) = "SELECT q.session_id FROM v
+            JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
+            ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
         RAISE(1; project_id Text, session_id Text, group_id Text, revision Int) = "INSERT INTO assessments (project_id,
                 session_id, group_id, wanted_revision, wanted_round, covered_revision, covered_round, not_before, attempts,
                 deferrals)
@@ -130,6 +135,7 @@ impl Store {
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
         let planned = decide(&sessions, &groups, now, settings.root_grace);
         let (looked_at, wanted) = (sessions.len(), planned.raised);
+        tx.bulk(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
         tx.bulk(&RAISE, args![now], planned.raise).await?;
         tx.bulk(&ENQUEUE, args![now, settings.max_attempts], planned.enqueue).await?;
         tx.bulk(&REARM, args![], planned.rearm).await?;
@@ -143,6 +149,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn mend_alarms(&self, now: Timestamp) -> Result<u64> {
+        retrying!(self.mend_alarms_once(now))
+    }
+
+    async fn mend_alarms_once(&self, now: Timestamp) -> Result<u64> {
         let mut tx = self.db.write().await?;
         let mended = tx.execute(&CLOCK_WAS_SET_BACK, args![now, now + CREDIBLE_ALARM]).await?;
         tx.commit().await?;

@@ -21,7 +21,7 @@ statements! {
     @bulk {
         FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id FROM v
             JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
-            WHERE q.lease_token = v.token FOR UPDATE OF q";
+            WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
         REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision FROM v
             JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
         LOCK_ASSESSMENTS(0; project_id Text, session_id Text) = "SELECT q.project_id, q.session_id, q.group_id,

@@ -1,4 +1,6 @@
 //! Work: sessions with due assessments are claimed under a lease, and gathered for reading.
+//!
+//! Whatever locks several rows of the queue and may wait for one takes them by sorted key; a claim never waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +30,10 @@ statements! {
         WHERE queue.project_id = due.project_id AND queue.session_id = due.session_id
         RETURNING queue.project_id, queue.session_id";
     LEASED = "SELECT COUNT(*) FROM queue WHERE project_id = $1 AND lease_token IS NOT NULL AND visible_at > $2";
-    RENEW = "UPDATE queue SET visible_at = $2 WHERE lease_token = ANY($1)";
+    RENEW = "WITH held AS MATERIALIZED (SELECT project_id, session_id FROM queue
+            WHERE lease_token = ANY($1) ORDER BY project_id, session_id FOR UPDATE)
+        UPDATE queue SET visible_at = $2 FROM held
+        WHERE queue.project_id = held.project_id AND queue.session_id = held.session_id";
     GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2)";
     SCORERS_BY_ID = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.project_id,
@@ -37,9 +42,12 @@ statements! {
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = s.version
         WHERE s.project_id = ANY($1) AND s.scorer_id = ANY($2)";
     @bulk {
-        RELEASE(1; project_id Text, session_id Text, token Text) = "UPDATE queue
-            SET visible_at = $1, lease_token = NULL, lease_owner = NULL, leased_at = NULL FROM v
-            WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id AND queue.lease_token = v.token";
+        RELEASE(1; project_id Text, session_id Text, token Text) = ", held AS MATERIALIZED (
+                SELECT q.project_id, q.session_id FROM v
+                JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
+                WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q)
+            UPDATE queue SET visible_at = $1, lease_token = NULL, lease_owner = NULL, leased_at = NULL FROM held
+            WHERE queue.project_id = held.project_id AND queue.session_id = held.session_id";
         STANDINGS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.last_arrival_at,
                 s.turns, s.rootless, s.rootless_at FROM v
             JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
@@ -174,6 +182,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn renew(&self, tokens: Vec<String>, until: Timestamp) -> Result<u64> {
+        retrying!(self.renew_once(tokens.clone(), until))
+    }
+
+    async fn renew_once(&self, tokens: Vec<String>, until: Timestamp) -> Result<u64> {
         let mut tx = self.db.write().await?;
         let renewed = tx.execute(&RENEW, args![tokens, until]).await?;
         tx.commit().await?;
@@ -185,6 +197,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn release(&self, claims: &[Claimed], now: Timestamp) -> Result<()> {
+        retrying!(self.release_once(claims, now))
+    }
+
+    async fn release_once(&self, claims: &[Claimed], now: Timestamp) -> Result<()> {
         let rows = claims.iter().map(|claim| args![&claim.project, &claim.session, &claim.token]).collect();
         let mut tx = self.db.write().await?;
         tx.bulk(&RELEASE, args![now], rows).await?;

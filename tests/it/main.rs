@@ -8,5 +8,6 @@ mod fixture;
 mod http;
 mod import;
 mod sdk;
+mod store;
 mod support;
 mod tau_bench;

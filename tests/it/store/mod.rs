@@ -1,0 +1,38 @@
+//! The contract of the store: every operation, with the real decisions, stamped for both engines.
+
+mod answers;
+mod catalogue;
+mod claiming;
+mod ctx;
+mod ingest;
+mod lists;
+mod opening;
+mod planning;
+mod races;
+mod raw;
+mod recording;
+mod recount;
+mod signals;
+mod soak;
+mod spans;
+mod tenancy;
+
+/// Makes two tests of each `async fn(ctx: Ctx)`: one on SQLite, one on PostgreSQL, which skips where there is none.
+macro_rules! contract {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[tokio::test]
+            async fn on_sqlite() {
+                super::$name($crate::store::ctx::Ctx::sqlite().await).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgres() {
+                if let Some(ctx) = $crate::store::ctx::Ctx::postgres().await {
+                    super::$name(ctx).await;
+                }
+            }
+        }
+    )+};
+}
+use contract;
