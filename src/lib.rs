@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod entropy;
+pub mod http;
 pub mod ingest;
 pub mod lifecycle;
 pub mod scorers;

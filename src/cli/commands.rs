@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::{Args, Command, KeyCommand, KeyCreateArgs, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
-use super::{ExitCode, bench, check_config, demo, fail, import, print, sample};
+use super::{ExitCode, bench, check_config, demo, fail, import, print, sample, serve};
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Sources};
@@ -57,7 +57,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Key(_) => match App::open(config).await {
             Ok(app) => {
                 let store = app.store.clone();
-                let code = run_on(command, app, style).await;
+                let code = Box::pin(run_on(command, app, style)).await;
                 store.close().await;
                 code
             }
@@ -68,8 +68,8 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
 
 async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
     match command {
-        Command::Serve => ExitCode::Fine,
-        Command::Work => ExitCode::Fine,
+        Command::Serve => Box::pin(with_signals(app, serve::serve)).await,
+        Command::Work => Box::pin(with_signals(app, serve::work)).await,
         Command::Import(args) => imported(&import::run(&app, args, style).await),
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Migrate => migrate(&app).await,

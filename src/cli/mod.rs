@@ -9,7 +9,7 @@ mod exit;
 mod import;
 pub mod progress;
 pub mod sample;
-//mod serve;
+mod serve;
 pub mod table;
 pub mod terminal;
 

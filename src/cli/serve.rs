@@ -38,6 +38,7 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         worker: Arc::clone(&worker),
         clock: app.any_clock(),
         entropy: Arc::clone(&app.entropy),
+        stop: cancel.clone(),
         settings: ApiSettings {
             body_limit_bytes: app.config.server.body_limit_bytes,
             request_timeout: app.config.server.request_timeout.to_std(),
@@ -94,5 +95,7 @@ fn welcome(project: &str, key: &FirstKey, bound: std::net::SocketAddr, app: &App
         Some(model) => model.as_str(),
         None => "none configured: judge members wait until judge.base_url and judge.model are set",
     };
-    format!("{key}Listening on http://{bound} (API below /api/v1, OTLP at /v1/traces)\nSweeps: {sweeps}\nJudge: {judge}\n")
+    format!(
+        "{key}Listening on http://{bound} (API below /api/v1, OTLP at /v1/traces)\nSweeps: {sweeps}\nJudge: {judge}\n"
+    )
 }

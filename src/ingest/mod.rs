@@ -12,6 +12,14 @@ pub mod writer;
 
 use crate::domain::span::Span;
 
+/// Reads JSON as senders really write it: bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD.
+///
+/// # Errors
+/// Where it is no JSON even so.
+pub fn parse_json(bytes: &[u8]) -> Result<serde_json::Value, serde_json::Error> {
+    serde_json::from_slice(bytes).or_else(|_| text::parse(&String::from_utf8_lossy(bytes)))
+}
+
 /// What came out of one body, line or document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decoded {

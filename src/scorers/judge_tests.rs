@@ -1,4 +1,6 @@
 //! Tests of asking judges, against an endpoint that answers as told: every way it can go wrong, and that no secret shows.
+//!
+//! Over 400 lines: each way to go wrong is a test of its own.
 
 use std::sync::Mutex;
 
@@ -376,6 +378,14 @@ async fn the_api_key_shows_nowhere() {
         assert!(!text.contains(KEY), "{text}");
     }
     assert!(format!("{answer:?}").contains("Incorrect API key: [api key]"));
+}
+
+#[tokio::test]
+async fn answers_can_be_awaited_in_tasks_of_their_own() {
+    let server = endpoint(|_, nonce, _| good(nonce)).await;
+    let client = client(&server);
+    let answer = tokio::spawn(async move { asked(&client).await }).await.expect("no panic");
+    assert_eq!(scored(&answer), Some(0.85));
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn scorer(&self, project: &ProjectId, kind: MemberKind, id: &str) -> Result<Option<Scorer>> {
-        let row = self.db.read().await?.fetch_one(&SCORER, args![project, kind.as_str(), id]).await?;
+        let row = self.db.look_up(&SCORER, args![project, kind.as_str(), id]).await?;
         row.as_ref().map(read_scorer).transpose()
     }
 
@@ -140,7 +140,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn group(&self, project: &ProjectId, id: &GroupId) -> Result<Option<SavedGroup>> {
-        self.db.read().await?.fetch_one(&GROUP, args![project, id]).await?.as_ref().map(read_group).transpose()
+        self.db.look_up(&GROUP, args![project, id]).await?.as_ref().map(read_group).transpose()
     }
 
     /// All groups, newest first.

@@ -49,7 +49,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn judgement(&self, project: &ProjectId, key: &str) -> Result<Option<Judgement>> {
-        let row = self.db.read().await?.fetch_one(&ANSWERS, args![project, vec![key.to_owned()]]).await?;
+        let row = self.db.look_up(&ANSWERS, args![project, vec![key.to_owned()]]).await?;
         row.map(|row| from_json(&row.text(1)?)).transpose()
     }
 

@@ -20,8 +20,9 @@ statements! {
     DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at
         FROM sessions WHERE check_at <= $1 AND check_at >= $3 AND project_id = $4 AND (check_at, session_id) > ($3, $5)
         ORDER BY check_at, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
-    IS_DUE = "SELECT 1 FROM sessions WHERE check_at <= $1 AND check_at >= $2 LIMIT 1";
-    IS_DUE_IN_PROJECT = "SELECT 1 FROM sessions WHERE check_at <= $1 AND check_at >= $2 AND project_id = $3 LIMIT 1";
+    HAS_WORK = "SELECT EXISTS (SELECT 1 FROM sessions WHERE check_at <= $1)
+            OR EXISTS (SELECT 1 FROM queue WHERE visible_at <= $2)
+            OR EXISTS (SELECT 1 FROM reconsiderations)";
     CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
@@ -88,6 +89,16 @@ pub struct Alarm {
 const CREDIBLE_ALARM: Micros = Micros::seconds(86_400);
 
 impl Store {
+    /// Whether a pass would find anything to do: an alarm due at `horizon`, work due at `now`, or sessions to be considered
+    /// again. Three looks into indexes in one statement, so that an empty sweep costs next to nothing, however much is stored,
+    /// and neither waits for the writer nor keeps it waiting.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn has_work(&self, now: Timestamp, horizon: Timestamp) -> Result<bool> {
+        self.db.look_up(&HAS_WORK, args![horizon, now]).await?.map_or(Ok(false), |row| row.flag(0))
+    }
+
     /// Plans one batch of sessions, of one project or of all, whose alarm is due at `horizon`. What is quiet is decided at
     /// `now`; a horizon ahead of it makes sure that nothing already quiet is missed. Going on `after` the last alarm of the
     /// batch before makes a pass end, even where sessions are armed again within the horizon.
@@ -113,9 +124,6 @@ impl Store {
         settings: PlanSettings,
         after: Option<&Alarm>,
     ) -> Result<Planned> {
-        if !self.is_any_due(project, horizon, after).await? {
-            return Ok(Planned::default());
-        }
         let mut tx = self.db.write().await?;
         let (sessions, last) = due(&mut tx, project, horizon, after, settings.batch).await?;
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
@@ -128,18 +136,6 @@ impl Store {
         tx.commit().await?;
         let next = last.filter(|_| looked_at == settings.batch);
         Ok(Planned { looked_at, wanted, next })
-    }
-
-    /// One index probe on a reader, so that a sweep that finds nothing neither waits for the writer nor keeps it waiting. It
-    /// takes no locks: PostgreSQL refuses them to a transaction that only reads.
-    async fn is_any_due(&self, project: Option<&ProjectId>, horizon: Timestamp, after: Option<&Alarm>) -> Result<bool> {
-        let mut tx = self.db.read().await?;
-        let since = after.map_or(i64::MIN, |alarm| alarm.check_at.micros());
-        let first = match project {
-            None => tx.fetch_one(&IS_DUE, args![horizon, since]).await?,
-            Some(project) => tx.fetch_one(&IS_DUE_IN_PROJECT, args![horizon, since, project]).await?,
-        };
-        Ok(first.is_some())
     }
 
     /// Mends alarms that a clock set far ahead; answers how many.
@@ -163,9 +159,6 @@ impl Store {
     }
 
     async fn reconsider_once(&self, now: Timestamp, limit: usize) -> Result<bool> {
-        if self.db.read().await?.fetch_one(&IS_RECONSIDERED, args![]).await?.is_none() {
-            return Ok(false);
-        }
         let mut tx = self.db.write().await?;
         let Some(row) = tx.fetch_one(&RECONSIDERED, args![]).await? else { return Ok(false) };
         let (project, since, position) = (row.text(0)?, row.time(1)?, row.text(2)?);

@@ -108,7 +108,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn has_keys(&self) -> Result<bool> {
-        Ok(self.db.read().await?.fetch_one(&HAS_KEYS, args![]).await?.is_some())
+        Ok(self.db.look_up(&HAS_KEYS, args![]).await?.is_some())
     }
 
     /// The project that a key belongs to. The look-up is by hash, so its time tells nothing about the key.
@@ -116,7 +116,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn project_of_key(&self, text: &str) -> Result<Option<ProjectId>> {
-        let row = self.db.read().await?.fetch_one(&BY_KEY, args![key_hash(text)]).await?;
+        let row = self.db.look_up(&BY_KEY, args![key_hash(text)]).await?;
         row.map(|row| row.text(0).map(ProjectId::trusted)).transpose()
     }
 }

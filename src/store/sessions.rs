@@ -12,6 +12,8 @@ use crate::domain::conversation::Agent;
 use crate::domain::ids::{ProjectId, SessionId};
 use crate::domain::time::{Micros, Timestamp};
 
+// The head of a session's last turn, as crate::domain::turns has it: a root, or where the session owns no root of the trace a
+// top-most span; a trace without content is no turn.
 statements! {
     RECENT = "SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
             last_turn_at
@@ -19,14 +21,20 @@ statements! {
         ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $4";
     @bulk {
         HEADS(1; session_id Text) = "SELECT v.session_id,
-                COALESCE((SELECT s.name FROM spans s WHERE s.project_id = $1 AND s.session_id = v.session_id
-                    AND s.parent_id IS NULL ORDER BY s.at DESC, s.span_id DESC LIMIT 1),
-                    (SELECT s.name FROM spans s WHERE s.project_id = $1 AND s.session_id = v.session_id
-                    ORDER BY s.at DESC, s.span_id DESC LIMIT 1)),
-                COALESCE((SELECT s.body FROM spans s WHERE s.project_id = $1 AND s.session_id = v.session_id
-                    AND s.parent_id IS NULL ORDER BY s.at DESC, s.span_id DESC LIMIT 1),
-                    (SELECT s.body FROM spans s WHERE s.project_id = $1 AND s.session_id = v.session_id
-                    ORDER BY s.at DESC, s.span_id DESC LIMIT 1))
+                (SELECT h.name FROM spans h WHERE h.project_id = $1 AND h.session_id = v.session_id
+                    AND (h.parent_id IS NULL OR NOT EXISTS (SELECT 1 FROM spans r WHERE r.project_id = $1
+                        AND r.trace_id = h.trace_id AND r.session_id = h.session_id
+                        AND (r.parent_id IS NULL OR r.span_id = h.parent_id)))
+                    AND EXISTS (SELECT 1 FROM spans c WHERE c.project_id = $1 AND c.trace_id = h.trace_id
+                        AND c.session_id = h.session_id AND c.has_content)
+                    ORDER BY h.at DESC, h.span_id DESC LIMIT 1),
+                (SELECT h.body FROM spans h WHERE h.project_id = $1 AND h.session_id = v.session_id
+                    AND (h.parent_id IS NULL OR NOT EXISTS (SELECT 1 FROM spans r WHERE r.project_id = $1
+                        AND r.trace_id = h.trace_id AND r.session_id = h.session_id
+                        AND (r.parent_id IS NULL OR r.span_id = h.parent_id)))
+                    AND EXISTS (SELECT 1 FROM spans c WHERE c.project_id = $1 AND c.trace_id = h.trace_id
+                        AND c.session_id = h.session_id AND c.has_content)
+                    ORDER BY h.at DESC, h.span_id DESC LIMIT 1)
             FROM v";
     }
 }

@@ -18,7 +18,7 @@ const KEPT_OCCURRENCES: i64 = 100;
 statements! {
     LIST = "SELECT signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, status, summary, root_cause,
             occurrence_count, first_seen_at, last_seen_at FROM signals
-        WHERE project_id = $1 AND (polarity = $2 OR $2 = 'all') AND (status = $3 OR $3 = '')
+        WHERE project_id = $1 AND (polarity = $2 OR $2 IN ('', 'all')) AND (status = $3 OR $3 = '')
             AND (severity = $4 OR $4 = '') AND (agent_id = $5 OR $5 = '')
         ORDER BY last_seen_at DESC, signal_id LIMIT $6";
     ONE = "SELECT signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, status, summary, root_cause,

@@ -4,7 +4,7 @@ use super::Store;
 use super::catalogue::from_json;
 use super::engine::{Result, Row, args};
 use super::sql::statements;
-use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
+use crate::domain::ids::{MAX_ID_BYTES, ProjectId, SessionId, SpanId, TraceId};
 use crate::domain::span::{Origin, Span, SpanKind, StoredSpan};
 
 statements! {
@@ -16,7 +16,8 @@ statements! {
         FROM spans WHERE project_id = $1 AND span_id = $2 AND origin = 'client'";
     BY_KEY = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
             arrived_at, digest, body
-        FROM spans WHERE project_id = $1 AND trace_id = $2 AND span_id = $3";
+        FROM spans WHERE project_id = $1 AND trace_id = ANY($2) AND trace_id || '-' || span_id = $3 AND origin <> 'client'
+        ORDER BY trace_id LIMIT 1";
 }
 
 /// A span as the API shows it.
@@ -45,10 +46,11 @@ impl Store {
     pub async fn span(&self, project: &ProjectId, id: &str) -> Result<Option<SpanRow>> {
         let mut tx = self.db.read().await?;
         let mut row = tx.fetch_one(&OF_CLIENT, args![project, id]).await?;
-        if row.is_none()
-            && let Some((trace, span)) = id.split_once('-')
-        {
-            row = tx.fetch_one(&BY_KEY, args![project, trace, span]).await?;
+        if row.is_none() {
+            // Both parts may hold hyphens themselves, so each hyphen may be the one between them.
+            let ends = id.match_indices('-').map(|(end, _)| end).take_while(|end| *end <= MAX_ID_BYTES);
+            let traces: Vec<String> = ends.map(|end| id[..end].to_owned()).collect();
+            row = tx.fetch_one(&BY_KEY, args![project, traces, id]).await?;
         }
         row.map(|row| Ok(span_row(read(&row, 0)?))).transpose()
     }

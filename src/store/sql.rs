@@ -79,28 +79,36 @@ impl Bulk {
         })
     }
 
-    /// The rows travel as one list of values, so the text depends on how many there are.
+    /// The rows travel as one list of values, so the text depends on how many there are. Parameters have no names: SQLite looks
+    /// each name up in a list, and thousands of them made binding take longer than inserting. So scalars can't be named where
+    /// they are used; they come as a row of their own.
     pub(crate) fn sqlite(&'static self, rows: usize) -> String {
-        let tail = self.lite.get_or_init(|| to_sqlite(self.text));
-        let mut text = format!("WITH v({}) AS (VALUES ", self.names());
-        let mut parameter = self.scalars;
-        for row in 0..rows {
-            text.push_str(if row == 0 { "(" } else { ",(" });
-            for column in 0..self.columns.len() {
-                parameter += 1;
-                // Writing to a String can't fail.
-                let _ = write!(text, "{}${parameter}", if column == 0 { "" } else { "," });
+        let tail = self.lite.get_or_init(|| {
+            let mut text = to_sqlite(self.text);
+            for scalar in (1..=self.scalars).rev() {
+                text = text.replace(&format!("${scalar}"), &format!("(SELECT s{scalar} FROM s)"));
             }
-            text.push(')');
+            text
+        });
+        let mut text = String::from("WITH ");
+        if self.scalars > 0 {
+            let names: Vec<String> = (1..=self.scalars).map(|scalar| format!("s{scalar}")).collect();
+            // Writing to a String can't fail.
+            let _ = write!(text, "s({}) AS (VALUES ({})), ", names.join(", "), marks(self.scalars));
         }
-        text.push_str(") ");
-        text.push_str(tail);
+        let row = format!("({})", marks(self.columns.len()));
+        let _ = write!(text, "v({}) AS (VALUES {}) {tail}", self.names(), vec![row; rows].join(","));
         text
     }
 
     fn names(&self) -> String {
         self.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// So many parameters without names.
+fn marks(count: usize) -> String {
+    vec!["?"; count].join(",")
 }
 
 /// What SQLite says otherwise: it has one writer, so row locks go; it has no arrays, so id lists are JSON; and its greatest
@@ -175,6 +183,9 @@ mod tests {
             BULK.postgres(),
             "WITH v(a, n) AS (SELECT * FROM UNNEST($2::text[], $3::bigint[])) INSERT INTO t SELECT a, n, $1 FROM v"
         );
-        assert_eq!(BULK.sqlite(2), "WITH v(a, n) AS (VALUES ($2,$3),($4,$5)) INSERT INTO t SELECT a, n, $1 FROM v");
+        assert_eq!(
+            BULK.sqlite(2),
+            "WITH s(s1) AS (VALUES (?)), v(a, n) AS (VALUES (?,?),(?,?)) INSERT INTO t SELECT a, n, (SELECT s1 FROM s) FROM v"
+        );
     }
 }

@@ -136,7 +136,7 @@ impl Store {
         until: Timestamp,
     ) -> Result<Vec<Claimed>> {
         // Nothing due is the common case: it must not wait for the writer, nor keep it waiting.
-        if self.db.read().await?.fetch_one(&CLAIMABLE, args![now]).await?.is_none() {
+        if self.db.look_up(&CLAIMABLE, args![now]).await?.is_none() {
             return Ok(Vec::new());
         }
         let token = self.entropy.id();
@@ -165,7 +165,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn leased(&self, project: &ProjectId, now: Timestamp) -> Result<i64> {
-        let row = self.db.read().await?.fetch_one(&LEASED, args![project, now]).await?;
+        let row = self.db.look_up(&LEASED, args![project, now]).await?;
         row.map_or(Ok(0), |row| row.int(0))
     }
 

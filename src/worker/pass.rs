@@ -166,9 +166,16 @@ impl Worker {
         cancel: &CancellationToken,
     ) -> Result<PassReport, StoreError> {
         let since = stopwatch();
-        let mut report = self.plan(project, LONGEST_MARGIN).await?;
+        let mut report = PassReport::default();
+        let mut has_work = self.has_work(LONGEST_MARGIN).await?;
+        if has_work {
+            report.add(self.plan(project, LONGEST_MARGIN).await?);
+        }
         loop {
-            report.add(self.execute(project, cancel).await?);
+            if has_work {
+                report.add(self.execute(project, cancel).await?);
+            }
+            has_work = true;
             let Some(project) = project else { break };
             if cancel.is_cancelled()
                 || since.elapsed() >= patience
@@ -181,15 +188,21 @@ impl Worker {
         Ok(report)
     }
 
+    /// Whether there is anything to plan or to judge, looking `ahead` of now for alarms.
+    pub(super) async fn has_work(&self, ahead: Micros) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        self.store.has_work(now, now + ahead).await
+    }
+
     pub(super) async fn plan(&self, project: Option<&ProjectId>, ahead: Micros) -> Result<PassReport, StoreError> {
-        while self.store.reconsider(self.clock.now(), self.settings.plan_batch).await? {}
+        let now = self.clock.now();
+        while self.store.reconsider(now, self.settings.plan_batch).await? {}
         let settings = PlanSettings {
             root_grace: self.settings.root_grace,
             max_attempts: self.settings.retry.max_attempts,
             batch: self.settings.plan_batch,
         };
         let mut report = PassReport::default();
-        let now = self.clock.now();
         let mut after = None;
         loop {
             let planned = self.store.plan(project, now, now + ahead, settings, after.as_ref()).await?;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Worker;
 use super::schedule::Schedule;
+use super::{PassReport, Worker};
 use crate::domain::time::Micros;
+use crate::store::StoreError;
 
 /// How often alarms are looked over that a clock since set back left far ahead.
 const UPKEEP: Duration = Duration::from_mins(1);
@@ -43,16 +44,25 @@ async fn plan_on_schedule(worker: &Worker, schedule: &Schedule, due: &Notify, ca
             () = cancel.cancelled() => return,
             () = tokio::time::sleep((next - now).to_std()) => {}
         }
-        match worker.plan(None, Micros::ZERO).await {
+        match plan_once(worker, due).await {
             Ok(report) if report.wanted > 0 => {
                 tracing::debug!(looked_at = report.looked_at, wanted = report.wanted, "planned");
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "planning failed; the next tick tries again"),
         }
-        // Also where nothing was planned: what was put off may be due again.
-        due.notify_one();
     }
+}
+
+async fn plan_once(worker: &Worker, due: &Notify) -> Result<PassReport, StoreError> {
+    if !worker.has_work(Micros::ZERO).await? {
+        return Ok(PassReport::default());
+    }
+    // Also where planning fails or finds nothing: what was put off may be due again.
+    due.notify_one();
+    let report = worker.plan(None, Micros::ZERO).await?;
+    due.notify_one();
+    Ok(report)
 }
 
 async fn judge_when_due(worker: &Arc<Worker>, due: &Notify, cancel: &CancellationToken) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
+use afterword::domain::outcome::Goodness;
 use afterword::domain::time::Timestamp;
 use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -205,7 +206,7 @@ fn in_japanese(request: &Value, rating: u8) -> Reply {
     Reply::Text(json!({"nonce": nonce, "rating": rating, "justification": justification, "evidence": null}).to_string())
 }
 
-fn with_judge<'a>(judge: &'a Judge) -> [(&'static str, &'a str); 3] {
+fn with_judge(judge: &Judge) -> [(&'static str, &str); 3] {
     [
         ("AFTERWORD__JUDGE__BASE_URL", judge.base_url()),
         ("AFTERWORD__JUDGE__MODEL", "stub"),
@@ -235,12 +236,12 @@ async fn with_a_judge_the_group_has_its_member_and_its_rating_counts() {
     for (name, row) in &shown.judged {
         // The patterns weigh 10 together, and so does the judge; a failed gate decides alone.
         let gated = row.decided_by.ends_with("(must-pass)");
-        let expected = if gated { 0.0 } else { (patterns_alone.judged[name].rating + 3.0) / 2.0 };
+        let expected = if gated { 0.0 } else { f64::midpoint(patterns_alone.judged[name].rating, 3.0) };
         assert!((row.rating - expected).abs() < 1e-9, "{name}: {row:?}, expected {expected}");
         assert!(row.decided_by.width() <= 52, "{name}: {row:?}");
         let verdict = &store.verdicts_of_session(&project, &SessionId::trusted(name)).await.unwrap()[0];
         let member = verdict.members.iter().find(|member| member.kind == MemberKind::Judge).unwrap();
-        assert_eq!(member.outcome.goodness().map(|goodness| goodness.get()), Some(0.3), "{name}");
+        assert_eq!(member.outcome.goodness().map(Goodness::get), Some(0.3), "{name}");
         assert!(
             verdict.justification.contains("Whole conversation 3/10 (お客様") || gated,
             "{}",

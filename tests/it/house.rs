@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use self::source::{ROOT, begins_word, code_of, files, is_rust, rust_files, text};
+use self::source::{ROOT, begins_word, code_of, files, has_extension, is_rust, rust_files, text};
 
 /// Files that are longer than this give the reason in their head, in a `//!` line with the word `lines`.
 const LONGEST: usize = 450;
@@ -71,7 +71,7 @@ fn the_map_names_every_file_and_nothing_else() {
         .collect();
     for path in files("src").into_iter().chain(files("tests")) {
         // A folder on the map stands for the data in it, never for code.
-        let is_code = is_rust(&path) || path.ends_with(".py");
+        let is_code = is_rust(&path) || has_extension(&path, "py");
         let by_folder = || mapped.iter().any(|folder| folder.ends_with('/') && path.starts_with(folder.as_str()));
         if !mapped.contains(&path) && (is_code || !by_folder()) {
             wrong.push(format!("{path} is not on the map"));
@@ -108,6 +108,7 @@ fn every_setting_is_read_by_the_wiring_and_explained() {
     for (section, key) in &settings {
         assert!(wiring.iter().any(|code| reads(code, section, key)), "nothing reads {section}.{key}");
     }
+    assert!(!wiring.iter().any(|code| reads(code, "sweep", "record")), "the beginning of a key is not the key");
     let config = text("config.toml");
     let mut before = "";
     for line in config.lines() {

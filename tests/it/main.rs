@@ -8,6 +8,8 @@ mod demo;
 mod demo_data;
 mod fixture;
 mod house;
+mod http;
 mod import;
+mod sdk;
 mod support;
 mod tau_bench;

@@ -18,7 +18,7 @@ pub fn files(folder: &str) -> Vec<String> {
             let is_own = !name.starts_with('.') && !matches!(name, "target" | "__pycache__");
             if entry.is_dir() && is_own {
                 folders.push(entry);
-            } else if is_own && !name.ends_with(".db") && !name.contains(".db-") {
+            } else if is_own && !name.contains(".db") {
                 found.push(entry.strip_prefix(ROOT).unwrap().to_str().unwrap().to_owned());
             }
         }
@@ -32,7 +32,12 @@ pub fn rust_files(folder: &str) -> Vec<String> {
 }
 
 pub fn is_rust(path: &str) -> bool {
-    Path::new(path).extension().is_some_and(|extension| extension == "rs")
+    has_extension(path, "rs")
+}
+
+/// Whether a file's name ends so, after its last dot.
+pub fn has_extension(path: &str, wanted: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == wanted)
 }
 
 pub fn text(path: &str) -> String {

@@ -1,10 +1,11 @@
-//! What integration tests stand on: a PostgreSQL of their own, a Python of their own, a judge that says what it is told, the
-//! real binary, and the data laid beside the checkout.
+//! What integration tests stand on: a PostgreSQL of their own, a Python of their own, a judge that says what it is told, a
+//! server, the real binary, and the data laid beside the checkout.
 
 pub mod data;
 pub mod judge;
 pub mod postgres;
 pub mod program;
 pub mod python;
+pub mod server;
 
 pub use postgres::absent;

@@ -1,0 +1,247 @@
+//! Scorer groups: made, listed, edited, deleted, and how they rated over time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Api;
+use super::auth::Caller;
+use super::body::JsonBody;
+use super::error::ApiError;
+use super::request::{Asked, Id};
+use super::scorers::{self, EDIT_TRIES};
+use super::wire::{number, two_decimals};
+use crate::domain::group::{GroupSpec, Member, MemberKind, OnlineProfile, Scope, ScorerFacts, Severity};
+use crate::domain::ids::{GroupId, ProjectId};
+use crate::domain::judge::JudgeSpec;
+use crate::domain::ratings::buckets;
+use crate::domain::time::{Micros, Timestamp};
+use crate::store::SavedGroup;
+
+/// A group as answers show it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    #[serde(rename = "_id")]
+    id: String,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    members: Vec<MemberShown>,
+    online: Option<OnlineShown>,
+    created_at: String,
+    updated_at: String,
+    version: i64,
+}
+
+/// A member, numbers written plainly.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MemberShown {
+    kind: MemberKind,
+    ref_id: String,
+    weight: Value,
+    gate: bool,
+}
+
+impl From<Member> for MemberShown {
+    fn from(Member { kind, ref_id, weight, gate }: Member) -> Self {
+        Self { kind, ref_id, weight: number(weight), gate }
+    }
+}
+
+/// The profile of live scoring, numbers written plainly.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OnlineShown {
+    enabled: bool,
+    sample_rate: Value,
+    alert_threshold: Option<Value>,
+    severity: Severity,
+    scope: Scope,
+    idle_seconds: i64,
+    min_turns: i64,
+}
+
+impl From<OnlineProfile> for OnlineShown {
+    fn from(online: OnlineProfile) -> Self {
+        Self {
+            enabled: online.enabled,
+            sample_rate: number(online.sample_rate),
+            alert_threshold: online.alert_threshold.map(number),
+            severity: online.severity,
+            scope: online.scope,
+            idle_seconds: online.idle_seconds,
+            min_turns: online.min_turns,
+        }
+    }
+}
+
+impl From<SavedGroup> for Shown {
+    fn from(saved: SavedGroup) -> Self {
+        Self {
+            id: saved.id.into(),
+            name: saved.spec.name,
+            description: saved.spec.description,
+            members: saved.spec.members.into_iter().map(MemberShown::from).collect(),
+            online: saved.spec.online.map(OnlineShown::from),
+            created_at: saved.created_at.iso(),
+            updated_at: saved.updated_at.iso(),
+            version: saved.version,
+        }
+    }
+}
+
+/// One group.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct One {
+    scorer_group: Shown,
+}
+
+impl From<SavedGroup> for One {
+    fn from(saved: SavedGroup) -> Self {
+        Self { scorer_group: saved.into() }
+    }
+}
+
+/// All of them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Many {
+    scorer_groups: Vec<Shown>,
+}
+
+fn missing() -> ApiError {
+    ApiError::not_found("Scorer group not found")
+}
+
+/// `POST /agent-monitoring/scorer-groups`.
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    JsonBody(body): JsonBody,
+) -> Result<(StatusCode, Json<One>), ApiError> {
+    let spec = GroupSpec::create(&body)?;
+    check_references(&api, &project, None, &spec).await?;
+    let now = api.clock.now();
+    let saved = api.store.create_group(&project, &spec, now, considered_since(&api, now)).await?;
+    Ok((StatusCode::CREATED, Json(saved.into())))
+}
+
+/// `GET /agent-monitoring/scorer-groups`: newest first.
+pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+    let saved = api.store.groups(&project).await?;
+    Ok(Json(Many { scorer_groups: saved.into_iter().map(Shown::from).collect() }))
+}
+
+/// `GET /agent-monitoring/scorer-groups/:id`.
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<Json<One>, ApiError> {
+    Ok(Json(stored(&api, &project, &GroupId::trusted(id)).await?.into()))
+}
+
+/// `PUT /agent-monitoring/scorer-groups/:id`: a sparse patch; `online` is merged key by key, and detached by null.
+pub(super) async fn update(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+    JsonBody(patch): JsonBody,
+) -> Result<Json<One>, ApiError> {
+    let id = GroupId::trusted(id);
+    for _ in 0..EDIT_TRIES {
+        let stored = stored(&api, &project, &id).await?;
+        let spec = stored.spec.patched(&patch)?;
+        check_references(&api, &project, Some(&stored.spec), &spec).await?;
+        let now = api.clock.now();
+        let saved = api.store.update_group(&project, &stored, &spec, now, considered_since(&api, now)).await?;
+        if let Some(saved) = saved {
+            return Ok(Json(saved.into()));
+        }
+    }
+    Err(scorers::outrun())
+}
+
+/// `DELETE /agent-monitoring/scorer-groups/:id`. Its verdicts stay.
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<Json<Value>, ApiError> {
+    let there_was = api.store.delete_group(&project, &GroupId::trusted(id), api.clock.now()).await?;
+    if there_was { Ok(Json(json!({"ok": true}))) } else { Err(missing()) }
+}
+
+async fn stored(api: &Api, project: &ProjectId, id: &GroupId) -> Result<SavedGroup, ApiError> {
+    api.store.group(project, id).await?.ok_or_else(missing)
+}
+
+/// Sessions that had content since this moment are considered again where live scoring is switched on or changed.
+fn considered_since(api: &Api, now: Timestamp) -> Timestamp {
+    now + Micros::new(-api.settings.lookback.get())
+}
+
+/// Checks the members against what the catalogue holds now.
+async fn check_references(
+    api: &Api,
+    project: &ProjectId,
+    stored: Option<&GroupSpec>,
+    spec: &GroupSpec,
+) -> Result<(), ApiError> {
+    let mut known: BTreeMap<(MemberKind, &str), ScorerFacts> = BTreeMap::new();
+    for member in &spec.members {
+        if let Some(scorer) = api.store.scorer(project, member.kind, &member.ref_id).await? {
+            let requires_expected =
+                member.kind == MemberKind::Judge && scorers::spec::<JudgeSpec>(&scorer)?.judge.requires_expected;
+            known.insert((member.kind, &member.ref_id), ScorerFacts { requires_expected });
+        }
+    }
+    Ok(spec.check_references(stored, |kind, id| known.get(&(kind, id)).copied())?)
+}
+
+/// A group's ratings over time.
+#[derive(Serialize)]
+pub(super) struct Ratings {
+    window: &'static str,
+    points: Vec<Point>,
+}
+
+/// One bucket.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Point {
+    /// Where it begins.
+    label: String,
+    /// The same in milliseconds since 1970.
+    ts: i64,
+    average_rating: Option<Value>,
+    count: usize,
+}
+
+/// `GET /agent-monitoring/scorer-groups/:id/ratings?window=24h|7d|30d`.
+pub(super) async fn ratings(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+    asked: Asked,
+) -> Result<Json<Ratings>, ApiError> {
+    let window = asked.window()?;
+    let group = stored(&api, &project, &GroupId::trusted(id)).await?;
+    let now = api.clock.now();
+    let rated = api.store.ratings(&project, &group.id, window.start(now), now).await?;
+    let points = buckets(&rated, window, now).into_iter().map(|bucket| Point {
+        label: bucket.start.iso(),
+        ts: bucket.start.millis(),
+        average_rating: bucket.average.map(two_decimals),
+        count: bucket.count,
+    });
+    Ok(Json(Ratings { window: window.as_str(), points: points.collect() }))
+}

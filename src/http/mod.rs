@@ -1,0 +1,137 @@
+//! Floor 3: the HTTP API, one resource a file. The project of a request comes from its key alone.
+
+mod auth;
+mod body;
+mod error;
+mod evaluation_settings;
+mod groups;
+mod guard;
+mod health;
+mod judges;
+mod otlp;
+mod patterns;
+mod request;
+mod scorers;
+mod scores;
+mod sessions;
+mod signals;
+mod spans;
+mod sweep;
+mod wire;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post, put};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::domain::time::Micros;
+use crate::entropy::Entropy;
+use crate::ingest::writer::Writer;
+use crate::store::Store;
+use crate::worker::Worker;
+
+use error::ApiError;
+
+/// How the API behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct ApiSettings {
+    /// The largest body accepted, in bytes, as it was sent and after decompression.
+    pub body_limit_bytes: usize,
+    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own.
+    pub request_timeout: Duration,
+    /// How far back, by arrival, sessions are considered again when a group's live scoring is switched on or changed.
+    pub lookback: Micros,
+    /// How long a sweep by hand may go on before it is cut short; with the worker's grace it must end within the 300 seconds
+    /// that clients wait.
+    pub sweep_patience: Duration,
+}
+
+/// Everything that answering requests takes.
+#[derive(Debug)]
+pub struct Api {
+    /// Where everything is kept.
+    pub store: Store,
+    /// Where spans are handed in.
+    pub writer: Writer,
+    /// What sweeps by hand are carried out with.
+    pub worker: Arc<Worker>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where fresh span ids come from.
+    pub entropy: Arc<dyn Entropy>,
+    /// How it behaves.
+    pub settings: ApiSettings,
+    /// Cancelled when the process stops: it cuts sweeps by hand short.
+    pub stop: CancellationToken,
+}
+
+/// Every route of the API, ready to be served.
+pub fn router(api: Arc<Api>) -> Router {
+    let timed = Router::new()
+        .route("/health", get(health::check))
+        .route("/v1/traces", post(otlp::receive))
+        .nest("/api/v1", below_api_v1())
+        .layer(from_fn_with_state(Arc::clone(&api), guard::in_time));
+    timed
+        .route("/api/v1/agent-monitoring/session-sweep/run", post(sweep::run))
+        .fallback(async || ApiError::not_found("Not found"))
+        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(from_fn(guard::watch))
+        .with_state(api)
+}
+
+fn below_api_v1() -> Router<Arc<Api>> {
+    let group = get(groups::read).put(groups::update).delete(groups::remove);
+    let judge = get(judges::read).put(judges::update).delete(judges::remove);
+    Router::new()
+        .route("/health", get(health::check))
+        .route("/ingest/traces", post(spans::receive))
+        .route("/ingest/traces/{id}", get(spans::read))
+        .route("/ingest/sessions/{id}/spans", get(spans::of_session))
+        .route("/monitor/patterns", get(patterns::list).post(patterns::create))
+        .route("/monitor/patterns/{id}", get(patterns::read))
+        .route("/agent-monitoring/patterns", get(patterns::list))
+        .route("/agent-monitoring/patterns/{id}", put(patterns::update).delete(patterns::remove).get(patterns::read))
+        .route("/agent-monitoring/judge-scorers", get(judges::list).post(judges::create))
+        .route("/agent-monitoring/judge-scorers/{id}", judge)
+        .route("/custom-agent-evaluations/evaluation-settings/{id}", get(evaluation_settings::read))
+        .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
+        .route("/agent-monitoring/scorer-groups/{id}", group)
+        .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/sessions", get(sessions::list))
+        .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
+        .route("/monitor/signals", get(signals::list))
+        .route("/monitor/signals/{id}", get(signals::read))
+        .route("/agent-monitoring/signals", get(signals::list))
+        .route("/agent-monitoring/signals/{id}", get(signals::read_with_feedback))
+}
+
+/// Serves requests until `cancel` is cancelled; what is under way then has `grace` to be answered.
+///
+/// # Errors
+/// Where the listener fails for good.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    cancel: CancellationToken,
+    grace: Duration,
+) -> io::Result<()> {
+    let served = axum::serve(listener, router).with_graceful_shutdown(cancel.clone().cancelled_owned()).into_future();
+    let out_of_grace = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::select! {
+        served = served => served,
+        () = out_of_grace => {
+            tracing::warn!("requests still under way after {grace:?} were cut off by the stop");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `POST /v1/traces`: OTLP/HTTP, as protobuf or JSON. What can be read is stored; what can't is named in the answer.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use prost::Message as _;
+use serde::Serialize;
+
+use super::Api;
+use super::auth::Caller;
+use super::body::{Media, Payload, aside};
+use super::error::ApiError;
+use crate::ingest::{Decoded, otlp};
+
+/// `ExportTraceServiceResponse`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    #[prost(message, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial_success: Option<PartialSuccess>,
+}
+
+/// `ExportTracePartialSuccess`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PartialSuccess {
+    /// In JSON, 64-bit integers are text.
+    #[prost(int64, tag = "1")]
+    #[serde(serialize_with = "as_text")]
+    rejected_spans: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn as_text<S: serde::Serializer>(number: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(number)
+}
+
+/// From this size on, in bytes, a body is decoded on a thread of its own.
+const LARGE: usize = 256 * 1024;
+
+/// How many refusals and warnings an answer names.
+const NAMED: usize = 20;
+
+/// Receives one batch. Answers once everything that could be read is stored.
+pub(super) async fn receive(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Payload { media, bytes }: Payload,
+) -> Result<Response, ApiError> {
+    let decode = match media {
+        Media::Json => otlp::json,
+        Media::Protobuf => otlp::protobuf,
+        Media::Other => {
+            return Err(ApiError::unsupported(
+                "OTLP is taken with content-type: application/x-protobuf or application/json",
+            ));
+        }
+    };
+    let is_large = bytes.len() >= LARGE;
+    let decode = move || decode(&bytes).map_err(|error| ApiError::unreadable(error.to_string()));
+    let decoded = if is_large { aside(decode).await? } else { decode()? };
+    let partial_success = remarks(&decoded);
+    if !decoded.refused.is_empty() || decoded.adjusted_times > 0 {
+        let (refused, adjusted_times) = (decoded.refused.len(), decoded.adjusted_times);
+        tracing::info!(%project, stored = decoded.spans.len(), refused, adjusted_times, "a batch was taken in part");
+    }
+    api.writer.store(project, decoded.spans).await?;
+    let answer = Answer { partial_success };
+    Ok(if media == Media::Json {
+        Json(answer).into_response()
+    } else {
+        ([(CONTENT_TYPE, "application/x-protobuf")], answer.encode_to_vec()).into_response()
+    })
+}
+
+/// What the sender should know beside that the rest is stored; `None` where all is well.
+fn remarks(decoded: &Decoded) -> Option<PartialSuccess> {
+    let mut remarks: Vec<String> = decoded.refused.iter().map(ToString::to_string).collect();
+    remarks.extend(decoded.warnings.iter().cloned());
+    let more = remarks.len().saturating_sub(NAMED);
+    remarks.truncate(NAMED);
+    if more > 0 {
+        remarks.push(format!("and {more} more"));
+    }
+    if decoded.adjusted_times > 0 {
+        remarks.push(format!(
+            "{} spans claimed times outside 1970-2261 and are kept without them, under their time of arrival",
+            decoded.adjusted_times
+        ));
+    }
+    (!remarks.is_empty()).then(|| PartialSuccess {
+        rejected_spans: i64::try_from(decoded.refused.len()).unwrap_or(i64::MAX),
+        error_message: remarks.join("; "),
+    })
+}

@@ -1,0 +1,75 @@
+//! What routes read from the path and the query, checked.
+
+use std::collections::HashMap;
+
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+
+use super::error::ApiError;
+use crate::domain::ids::check_id;
+use crate::domain::ratings::Window;
+
+/// The id in the path: an identifier, known or not.
+pub(super) struct Id(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(id) = path.map_err(|_| ApiError::bad_request("The id in the path is not percent-encoded UTF-8"))?;
+        check_id(&id).map_err(|problem| ApiError::bad_request(format!("The id in the path {problem}")))?;
+        Ok(Self(id))
+    }
+}
+
+/// The query's parameters; those that a route does not know are ignored.
+pub(super) struct Asked(HashMap<String, String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Asked {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let query = Query::from_request_parts(parts, state).await;
+        let Query(query) = query.map_err(|_| ApiError::bad_request("The query is not of the form ?name=value&..."))?;
+        Ok(Self(query))
+    }
+}
+
+impl Asked {
+    /// A parameter; an empty one counts as absent.
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A parameter that is an identifier or a word; empty where absent.
+    pub(super) fn word(&self, name: &str) -> Result<String, ApiError> {
+        let value = self.get(name).unwrap_or_default();
+        if !value.is_empty() {
+            check_id(value).map_err(|problem| ApiError::bad_request(format!("{name} {problem}")))?;
+        }
+        Ok(value.to_owned())
+    }
+
+    /// A parameter that is one of a few words; the first where absent.
+    pub(super) fn one_of(&self, name: &str, words: &[&str]) -> Result<String, ApiError> {
+        let value = self.get(name).unwrap_or(words[0]);
+        if words.contains(&value) {
+            return Ok(value.to_owned());
+        }
+        Err(ApiError::bad_request(format!("{name} must be one of: {}", words.join(", "))))
+    }
+
+    /// `window`: how far back; 24 hours where absent.
+    pub(super) fn window(&self) -> Result<Window, ApiError> {
+        Window::from_name(self.get("window").unwrap_or("24h"))
+            .ok_or_else(|| ApiError::bad_request("window must be one of: 24h, 7d, 30d"))
+    }
+
+    /// `limit`: how many to list.
+    pub(super) fn limit(&self, default: usize, most: usize) -> Result<usize, ApiError> {
+        let Some(text) = self.get("limit") else { return Ok(default) };
+        let limit = text.parse().ok().filter(|limit| (1..=most).contains(limit));
+        limit.ok_or_else(|| ApiError::bad_request(format!("limit must be a whole number between 1 and {most}")))
+    }
+}

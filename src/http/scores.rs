@@ -1,0 +1,159 @@
+//! A session's verdicts, those without a rating left out.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Api;
+use super::auth::Caller;
+use super::error::ApiError;
+use super::request::Id;
+use super::wire::number;
+use crate::domain::group::MemberKind;
+use crate::domain::ids::{GroupId, SessionId};
+use crate::domain::outcome::{Outcome, Permanence};
+use crate::domain::signal::group_key;
+use crate::domain::verdict::{MemberReport, ScorerKind};
+use crate::store::VerdictRow;
+
+/// A verdict as answers show it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Score {
+    #[serde(rename = "_id")]
+    id: String,
+    session_id: String,
+    kind: String,
+    rating: Value,
+    justification: String,
+    drift_span_id: Option<String>,
+    findings: [Value; 0],
+    span_count: i64,
+    judge_model: &'static str,
+    created_at: String,
+    group_name: String,
+    group_version: i64,
+    /// What was read, and how often that was judged anew before.
+    revision: i64,
+    round: i64,
+    sequence: i64,
+    /// Whether the group has a newer verdict on this session.
+    superseded: bool,
+    turns: i64,
+    /// The share of members that had something to say, 0-1.
+    coverage: Value,
+    gated_by: Option<String>,
+    incomplete: bool,
+    agent_name: Option<String>,
+    last_turn_at: String,
+    members: Vec<MemberShown>,
+}
+
+/// What one member said.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MemberShown {
+    kind: MemberKind,
+    ref_id: String,
+    name: String,
+    version: Option<i64>,
+    weight: Value,
+    gate: bool,
+    scorer_kind: ScorerKind,
+    outcome: &'static str,
+    /// 0-1 where it scored.
+    goodness: Option<Value>,
+    reason: Option<String>,
+    permanence: Option<Permanence>,
+    detail: String,
+    justification: Option<String>,
+    /// The turns it cites, by number.
+    evidence: Vec<u32>,
+    /// The share of the conversation that it was shown, 0-1.
+    shown: Option<Value>,
+}
+
+impl From<MemberReport> for MemberShown {
+    fn from(report: MemberReport) -> Self {
+        let (outcome, permanence) = match &report.outcome {
+            Outcome::Scored { .. } => ("scored", None),
+            Outcome::Declined { .. } => ("declined", None),
+            Outcome::Failed { permanence, .. } => ("failed", Some(*permanence)),
+        };
+        Self {
+            kind: report.kind,
+            ref_id: report.ref_id,
+            name: report.name,
+            version: report.version,
+            weight: number(report.weight),
+            gate: report.gate,
+            scorer_kind: report.scorer_kind,
+            outcome,
+            goodness: report.outcome.goodness().map(|goodness| number(goodness.get())),
+            reason: report.outcome.reason().map(str::to_owned),
+            permanence,
+            detail: report.detail,
+            justification: report.justification,
+            evidence: report.evidence,
+            shown: report.shown.map(number),
+        }
+    }
+}
+
+impl Score {
+    /// `None` where the verdict has no rating.
+    fn of(session: &SessionId, verdict: VerdictRow, superseded: bool) -> Option<Self> {
+        Some(Self {
+            id: verdict.id.into(),
+            session_id: session.to_string(),
+            kind: group_key(verdict.group.as_str()),
+            rating: number(verdict.rating?),
+            justification: verdict.justification,
+            drift_span_id: None,
+            findings: [],
+            span_count: verdict.spans,
+            judge_model: "scorer-group",
+            created_at: verdict.created_at.iso(),
+            group_name: verdict.group_name,
+            group_version: verdict.group_version,
+            revision: verdict.read.revision,
+            round: verdict.read.round,
+            sequence: verdict.sequence,
+            superseded,
+            turns: verdict.turns,
+            coverage: number(verdict.coverage),
+            gated_by: verdict.gated_by,
+            incomplete: verdict.incomplete,
+            agent_name: verdict.agent_name,
+            last_turn_at: verdict.last_turn_at.iso(),
+            members: verdict.members.into_iter().map(MemberShown::from).collect(),
+        })
+    }
+}
+
+/// The verdicts on a session.
+#[derive(Serialize)]
+pub(super) struct Scores {
+    scores: Vec<Score>,
+}
+
+/// `GET /agent-monitoring/sessions/:id/scores`: newest first; none where the session is unknown.
+pub(super) async fn of_session(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<Json<Scores>, ApiError> {
+    let session = SessionId::trusted(id);
+    let mut judged: BTreeSet<GroupId> = BTreeSet::new();
+    let verdicts = api.store.verdicts_of_session(&project, &session).await?.into_iter();
+    // The latest come first, so a group seen before has a newer one.
+    let scores = verdicts.filter_map(|verdict| {
+        let superseded = !judged.insert(verdict.group.clone());
+        Score::of(&session, verdict, superseded)
+    });
+    Ok(Json(Scores { scores: scores.collect() }))
+}

@@ -1,0 +1,99 @@
+//! Sessions as people list them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Api;
+use super::auth::Caller;
+use super::error::ApiError;
+use super::request::Asked;
+use super::wire::number;
+use crate::store::SessionRow;
+
+/// How many are listed where no limit is asked for, and the most that may be asked for.
+const DEFAULT_LIMIT: usize = 200;
+const LARGEST_LIMIT: usize = 1_000;
+
+/// A session in a list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    session_id: String,
+    agent_id: Option<String>,
+    agent_name: Option<String>,
+    turn_count: i64,
+    span_count: i64,
+    error_count: i64,
+    total_latency_ms: Value,
+    first_at: String,
+    last_at: String,
+    /// The worst of the latest ratings, and whose it is.
+    judge_rating: Option<Value>,
+    judge_name: Option<String>,
+    judge_checked_at: Option<String>,
+    judges: Vec<Rating>,
+    revision: i64,
+    last_arrival_at: String,
+}
+
+/// What a group rated last.
+#[derive(Serialize)]
+struct Rating {
+    name: String,
+    rating: Value,
+}
+
+impl From<SessionRow> for Row {
+    fn from(session: SessionRow) -> Self {
+        let label = |name: &str| format!("{name} (group)");
+        let worst = session.verdicts.first();
+        #[allow(clippy::cast_precision_loss, reason = "a length shown to people")]
+        let total_latency_ms = number(session.latency.get() as f64 / 1_000.0);
+        let (agent_id, agent_name) = session.agent.map(|agent| (agent.id, agent.name)).unzip();
+        Self {
+            session_id: session.session.into(),
+            agent_id,
+            agent_name,
+            turn_count: session.turns,
+            span_count: session.spans,
+            error_count: session.errors,
+            total_latency_ms,
+            first_at: session.first_at.iso(),
+            last_at: session.last_at.iso(),
+            judge_rating: worst.map(|verdict| number(verdict.rating)),
+            judge_name: worst.map(|verdict| label(&verdict.group_name)),
+            judge_checked_at: worst.map(|verdict| verdict.created_at.iso()),
+            judges: session
+                .verdicts
+                .iter()
+                .map(|verdict| Rating { name: label(&verdict.group_name), rating: number(verdict.rating) })
+                .collect(),
+            revision: session.revision,
+            last_arrival_at: session.last_arrival_at.iso(),
+        }
+    }
+}
+
+/// The sessions of a window.
+#[derive(Serialize)]
+pub(super) struct Sessions {
+    window: &'static str,
+    sessions: Vec<Row>,
+}
+
+/// `GET /agent-monitoring/sessions?window=24h|7d|30d&limit=`: most recent first.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Sessions>, ApiError> {
+    let window = asked.window()?;
+    let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
+    let since = window.start(api.clock.now());
+    let sessions = api.store.recent_sessions(&project, since, limit).await?;
+    Ok(Json(Sessions { window: window.as_str(), sessions: sessions.into_iter().map(Row::from).collect() }))
+}

@@ -1,0 +1,9 @@
+//! The HTTP API over real connections.
+
+mod auth;
+mod bad_input;
+mod catalogue;
+mod groups;
+mod milestone;
+mod otlp;
+mod spans;

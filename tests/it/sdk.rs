@@ -1,0 +1,42 @@
+//! The official Python client, walked through a running server.
+
+use std::sync::Arc;
+
+use afterword::clock::SystemClock;
+use tokio::process::Command;
+
+use crate::support::judge::{Judge, Reply};
+use crate::support::server::{Plan, Server};
+use crate::support::{postgres, python};
+
+#[tokio::test]
+async fn the_python_client_walks_through_on_sqlite() {
+    walk(None).await;
+}
+
+#[tokio::test]
+async fn the_python_client_walks_through_on_postgresql() {
+    if let Some(database) = postgres::database() {
+        walk(Some(database)).await;
+    }
+}
+
+async fn walk(database: Option<String>) {
+    let pins = || python::interpreter(&["agentx-python==0.8.29"]);
+    let Some(interpreter) = tokio::task::spawn_blocking(pins).await.unwrap() else { return };
+    let judge = Judge::start(|_| Reply::Rating(8.0));
+    let clock = Arc::new(SystemClock::default());
+    let server = Server::planned(Plan { database, judge: Some(&judge), clock: Some(clock), ..Plan::default() }).await;
+    let walk = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client/walk.py");
+    let ended = Command::new(interpreter)
+        .arg(walk)
+        .env("BASE_URL", format!("{}/api/v1", server.origin))
+        .env("API_KEY", &server.caller.key)
+        .env("JUDGE_RATING", "8")
+        .output()
+        .await
+        .unwrap();
+    let (told, complained) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{told}\n{complained}");
+    assert!(told.ends_with("all checks hold\n"), "{told}");
+}

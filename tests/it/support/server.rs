@@ -1,0 +1,238 @@
+//! A server of the tests' own: the whole API on a loopback port, with a clock that stands still until it is moved.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterword::clock::{Clock, ManualClock};
+use afterword::domain::assessment::RetryPolicy;
+use afterword::domain::retry::Backoff;
+use afterword::domain::time::{Micros, Timestamp};
+use afterword::entropy::{Entropy, OsEntropy};
+use afterword::http::{self, Api, ApiSettings};
+use afterword::ingest::writer::{Writer, WriterSettings};
+use afterword::scorers::judge::{JudgeClient, JudgeSettings};
+use afterword::store::{Store, StoreSettings};
+use afterword::worker::{Worker, WorkerSettings};
+use secrecy::ExposeSecret as _;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::judge::Judge;
+
+/// The largest body that the tests' server takes.
+pub const BODY_LIMIT: usize = 100_000;
+
+/// How a server is to be.
+pub struct Plan<'a> {
+    /// The database; a fresh SQLite file where `None`.
+    pub database: Option<String>,
+    /// The judge that judge members ask.
+    pub judge: Option<&'a Judge>,
+    /// How long a request may take.
+    pub request_timeout: Duration,
+    /// The clock; one that stands at the first of January 2026 where `None`.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for Plan<'_> {
+    fn default() -> Self {
+        Self { database: None, judge: None, request_timeout: Duration::from_secs(30), clock: None }
+    }
+}
+
+/// A running server with two projects. It stops when dropped.
+pub struct Server {
+    /// Where it listens, without a path.
+    pub origin: String,
+    /// A caller of the first project.
+    pub caller: Caller,
+    /// A caller of another project.
+    pub stranger: Caller,
+    /// Its store.
+    pub store: Store,
+    /// The clock that it goes by, unless the plan gave another.
+    pub clock: Arc<ManualClock>,
+    stop: CancellationToken,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Server {
+    /// Starts one on a fresh SQLite file.
+    pub async fn start() -> Self {
+        Self::planned(Plan::default()).await
+    }
+
+    /// Starts one.
+    pub async fn planned(plan: Plan<'_>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = plan.database.unwrap_or_else(|| format!("sqlite://{}", folder.path().join("a.db").display()));
+        let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
+        let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await.unwrap();
+        let manual = Arc::new(ManualClock::at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+        let clock = plan.clock.unwrap_or_else(|| manual.clone());
+        let now = clock.now();
+        let project = store.default_project(now).await.unwrap();
+        let other = store.project_named("other", now).await.unwrap();
+        let keys = [
+            store.create_key(&project.id, "t", now).await.unwrap(),
+            store.create_key(&other.id, "t", now).await.unwrap(),
+        ];
+        let worker =
+            Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges(plan.judge), worker_settings());
+        let stop = CancellationToken::new();
+        let api = Api {
+            writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
+            store: store.clone(),
+            worker,
+            clock,
+            entropy,
+            settings: ApiSettings {
+                body_limit_bytes: BODY_LIMIT,
+                request_timeout: plan.request_timeout,
+                lookback: Micros::seconds(86_400),
+                sweep_patience: Duration::from_mins(1),
+            },
+            stop: stop.clone(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::ZERO);
+        tokio::spawn(serving);
+        let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
+        Self { origin, caller, stranger, store, clock: manual, stop, _folder: folder }
+    }
+}
+
+fn judges(judge: Option<&Judge>) -> Arc<JudgeClient> {
+    let base_url = judge.map(|judge| judge.base_url().to_owned());
+    afterword::scorers::install_tls();
+    Arc::new(
+        JudgeClient::new(JudgeSettings { base_url, model: "test".to_owned(), ..JudgeSettings::default() }).unwrap(),
+    )
+}
+
+fn worker_settings() -> WorkerSettings {
+    let backoff = Backoff { first: Micros::seconds(1), longest: Micros::seconds(10) };
+    WorkerSettings {
+        root_grace: Micros::seconds(60),
+        retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
+        lease: Micros::seconds(60),
+        max_in_flight: 16,
+        plan_batch: 100,
+        claim_batch: 10,
+        record_batch: 10,
+        grace: Micros::seconds(1),
+    }
+}
+
+/// Somebody with a key.
+#[derive(Clone)]
+pub struct Caller {
+    /// The HTTP client, for requests that the short forms can't make.
+    pub client: reqwest::Client,
+    /// The key.
+    pub key: String,
+    origin: String,
+}
+
+/// An answer: its status, and its body, null where there is none.
+pub type Answer = (u16, Value);
+
+impl Caller {
+    /// Somebody with this key.
+    pub fn new(origin: &str, key: &str) -> Self {
+        afterword::scorers::install_tls();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { client, key: key.to_owned(), origin: origin.to_owned() }
+    }
+
+    /// A request with the key. Paths that begin with a slash are below `/api/v1`; others are whole URLs.
+    pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let url = if path.starts_with('/') { format!("{}/api/v1{path}", self.origin) } else { path.to_owned() };
+        self.client.request(method.parse().unwrap(), url).header("x-api-key", &self.key)
+    }
+
+    /// `GET`.
+    pub async fn get(&self, path: &str) -> Answer {
+        answer(self.request("GET", path)).await
+    }
+
+    /// `POST` of JSON.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        answer(self.request("POST", path).json(body)).await
+    }
+
+    /// `PUT` of JSON.
+    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+        answer(self.request("PUT", path).json(body)).await
+    }
+
+    /// `DELETE`, with the JSON content type and no body, as the existing client does.
+    pub async fn delete(&self, path: &str) -> Answer {
+        answer(self.request("DELETE", path).header("content-type", "application/json")).await
+    }
+
+    /// A `POST` without a body, with the JSON content type.
+    pub async fn press(&self, path: &str) -> Answer {
+        answer(self.request("POST", path).header("content-type", "application/json")).await
+    }
+
+    /// Stores a span that must be accepted; answers its id.
+    pub async fn store(&self, span: &Value) -> String {
+        let (status, stored) = self.post("/ingest/traces", span).await;
+        assert_eq!(status, 200, "{stored}");
+        stored["trace_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The spans of a session.
+    pub async fn spans(&self, session: &str) -> Vec<Value> {
+        list(self.get(&format!("/ingest/sessions/{session}/spans")).await, "spans")
+    }
+
+    /// The scores of a session.
+    pub async fn scores(&self, session: &str) -> Vec<Value> {
+        list(self.get(&format!("/agent-monitoring/sessions/{session}/scores")).await, "scores")
+    }
+
+    /// Sweeps by hand; answers how many verdicts were recorded.
+    pub async fn sweep(&self) -> u64 {
+        let (status, swept) = self.press("/agent-monitoring/session-sweep/run").await;
+        assert_eq!(status, 200, "{swept}");
+        swept["judged"].as_u64().unwrap()
+    }
+}
+
+/// Sends a request, and reads the answer as JSON.
+pub async fn answer(request: reqwest::RequestBuilder) -> Answer {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or(Value::String(text)) };
+    (status, body)
+}
+
+/// A list in a good answer.
+pub fn list((status, mut body): Answer, name: &str) -> Vec<Value> {
+    assert_eq!(status, 200, "{body}");
+    match body[name].take() {
+        Value::Array(items) => items,
+        other => panic!("{name} is no list but {other}"),
+    }
+}
+
+/// Checks that an answer is an error in the documented form, and gives its text.
+#[track_caller]
+pub fn refused((status, body): &Answer, expected: u16) -> String {
+    assert_eq!(*status, expected, "{body}");
+    assert_eq!(body["statusCode"], expected, "{body}");
+    assert!(body["error"].is_string() && body["error"] == body["message"], "{body}");
+    assert!(body["code"].as_str().is_some_and(|code| !code.is_empty()), "{body}");
+    body["error"].as_str().unwrap().to_owned()
+}
