@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::body::HttpBody as _;
 use axum::extract::{MatchedPath, Request, State};
@@ -11,7 +12,6 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use tracing::Instrument as _;
 
-use super::Api;
 use super::error::ApiError;
 use crate::clock::stopwatch;
 
@@ -44,8 +44,7 @@ impl Arrival {
 
 /// Answers with an error where the request takes too long: 408 while its body is still on its way, else 503. What was handed
 /// to the store by then may still be stored.
-pub(super) async fn in_time(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
-    let limit = api.settings.request_timeout;
+pub(super) async fn in_time(State(limit): State<Duration>, mut request: Request, next: Next) -> Response {
     let arrival = Arrival::default();
     request.extensions_mut().insert(arrival.clone());
     let has_body = !request.body().is_end_stream();
@@ -57,5 +56,42 @@ pub(super) async fn in_time(State(api): State<Arc<Api>>, mut request: Request, n
             ApiError::unavailable(format!("The request took longer than {seconds} s (server.request_timeout)"), 5)
                 .into_response()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::http::StatusCode;
+    use axum::middleware::{from_fn, from_fn_with_state};
+    use axum::routing::get;
+    use serde_json::Value;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn answer(router: Router) -> (StatusCode, Value) {
+        let response = router.oneshot(Request::new(Body::empty())).await.expect("routers always answer");
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 10_000).await.expect("a short body");
+        (status, serde_json::from_slice(&body).expect("JSON"))
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_in_the_documented_form() {
+        let panics = get(async || -> StatusCode { panic!("s3cret") });
+        let (status, body) = answer(Router::new().route("/", panics).layer(from_fn(watch))).await;
+        assert_eq!((status, &body["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &Value::from("internal")));
+        assert!(!body.to_string().contains("s3cret"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_takes_too_long_is_a_503() {
+        let hangs = get(async || -> StatusCode { std::future::pending().await });
+        let limit = Duration::from_millis(5);
+        let (status, body) = answer(Router::new().route("/", hangs).layer(from_fn_with_state(limit, in_time))).await;
+        assert_eq!((status, &body["code"]), (StatusCode::SERVICE_UNAVAILABLE, &Value::from("unavailable")));
+        assert!(body["error"].as_str().is_some_and(|text| text.contains("0.005 s")), "{body}");
     }
 }

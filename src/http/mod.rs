@@ -77,7 +77,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/health", get(health::check))
         .route("/v1/traces", post(otlp::receive))
         .nest("/api/v1", below_api_v1())
-        .layer(from_fn_with_state(Arc::clone(&api), guard::in_time));
+        .layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
     timed
         .route("/api/v1/agent-monitoring/session-sweep/run", post(sweep::run))
         .fallback(async || ApiError::not_found("Not found"))

@@ -24,7 +24,7 @@ pub(super) struct Swept {
     failed: usize,
     looked_at: usize,
     wanted: usize,
-    /// Whether it ran out of time; what it did not get to stays due.
+    /// Whether time ran out, or the server was stopped; what it did not get to stays due.
     cut_short: bool,
 }
 

@@ -7,3 +7,4 @@ mod groups;
 mod milestone;
 mod otlp;
 mod spans;
+mod sweep;

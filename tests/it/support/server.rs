@@ -31,13 +31,21 @@ pub struct Plan<'a> {
     pub judge: Option<&'a Judge>,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// How long a sweep by hand may go on.
+    pub sweep_patience: Duration,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
 impl Default for Plan<'_> {
     fn default() -> Self {
-        Self { database: None, judge: None, request_timeout: Duration::from_secs(30), clock: None }
+        Self {
+            database: None,
+            judge: None,
+            request_timeout: Duration::from_secs(30),
+            sweep_patience: Duration::from_mins(1),
+            clock: None,
+        }
     }
 }
 
@@ -53,7 +61,8 @@ pub struct Server {
     pub store: Store,
     /// The clock that it goes by, unless the plan gave another.
     pub clock: Arc<ManualClock>,
-    stop: CancellationToken,
+    /// Cancelled, it stops the server.
+    pub stop: CancellationToken,
     _folder: tempfile::TempDir,
 }
 
@@ -97,13 +106,13 @@ impl Server {
                 body_limit_bytes: BODY_LIMIT,
                 request_timeout: plan.request_timeout,
                 lookback: Micros::seconds(86_400),
-                sweep_patience: Duration::from_mins(1),
+                sweep_patience: plan.sweep_patience,
             },
             stop: stop.clone(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::ZERO);
+        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
         Self { origin, caller, stranger, store, clock: manual, stop, _folder: folder }

@@ -1,0 +1,87 @@
+//! Sweeps by hand that something comes between.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::judge::{Judge, Reply};
+use crate::support::server::{Answer, Plan, Server};
+
+/// A server with one quiet conversation that a judge is to rate.
+async fn with_something_due(judge: &Judge, sweep_patience: Duration) -> Server {
+    let server = Server::planned(Plan { judge: Some(judge), sweep_patience, ..Plan::default() }).await;
+    let made = server.caller.post("/agent-monitoring/judge-scorers", &json!({"name": "J"})).await.1;
+    let group = json!({
+        "name": "G", "members": [{"kind": "judge", "refId": made["judgeScorer"]["_id"]}],
+        "online": {"enabled": true, "sampleRate": 1, "alertThreshold": null, "severity": "low", "scope": "session",
+                   "idleSeconds": 0},
+    });
+    assert_eq!(server.caller.post("/agent-monitoring/scorer-groups", &group).await.0, 201);
+    for turn in ["one", "two"] {
+        server
+            .caller
+            .store(&json!({"name": "a", "session_id": "s", "span_id": turn, "input": "q", "output": "a"}))
+            .await;
+    }
+    server
+}
+
+/// Begins a sweep, and returns once the judge was asked.
+async fn begin(server: &Server, judge: &Judge) -> tokio::task::JoinHandle<Answer> {
+    let caller = server.caller.clone();
+    let sweeping = tokio::spawn(async move { caller.press("/agent-monitoring/session-sweep/run").await });
+    while judge.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    sweeping
+}
+
+fn late(delay: Duration) -> Reply {
+    Reply::After(delay, Box::new(Reply::Rating(9.0)))
+}
+
+#[tokio::test]
+async fn a_stop_lets_a_sweep_under_way_be_recorded_and_answered() {
+    let judge = Judge::start(|_| late(Duration::from_millis(200)));
+    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    let sweeping = begin(&server, &judge).await;
+    server.stop.cancel();
+    let (status, swept) = sweeping.await.unwrap();
+    assert_eq!((status, &swept["judged"], &swept["cutShort"]), (200, &json!(1), &json!(true)));
+    let project = server.store.default_project(afterword::domain::time::Timestamp::EARLIEST).await.unwrap().id;
+    let session = afterword::domain::ids::SessionId::trusted("s");
+    assert_eq!(server.store.verdicts_of_session(&project, &session).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_sweep_out_of_patience_says_so_and_leaves_the_rest_due() {
+    let judge = Judge::start(|_| late(Duration::from_hours(1)));
+    let server = with_something_due(&judge, Duration::from_millis(50)).await;
+    let (status, swept) = begin(&server, &judge).await.await.unwrap();
+    assert_eq!((status, &swept["judged"], &swept["cutShort"]), (200, &json!(0), &json!(true)));
+    assert_eq!(server.caller.scores("s").await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn two_sweeps_at_once_judge_everything_once() {
+    let judge = Judge::start(|_| late(Duration::from_millis(100)));
+    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    let first = begin(&server, &judge).await;
+    let second = server.caller.sweep().await;
+    assert_eq!((first.await.unwrap().1["judged"].as_u64(), second), (Some(1), 0));
+    assert_eq!(
+        (server.caller.scores("s").await.len(), judge.requests().len()),
+        (1, 1),
+        "the second waited for the first"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_does_not_stop_its_sweep() {
+    let judge = Judge::start(|_| late(Duration::from_millis(100)));
+    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    begin(&server, &judge).await.abort();
+    // A second sweep waits for what the first left in work.
+    server.caller.sweep().await;
+    assert_eq!((server.caller.scores("s").await.len(), judge.requests().len()), (1, 1));
+}
