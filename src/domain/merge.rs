@@ -1,4 +1,6 @@
 //! Merging: what arriving spans change, given what is stored. One pure decision for a batch of one project's spans.
+//!
+//! Over 400 lines: 200 are tests, properties over batches in every order, beside the one decision that they hold to.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

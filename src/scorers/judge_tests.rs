@@ -1,4 +1,6 @@
 //! Tests of asking judges, against an endpoint that answers as told: every way it can go wrong, and that no secret shows.
+//!
+//! Over 400 lines: each way to go wrong is a test of its own.
 
 use std::sync::Mutex;
 

@@ -207,6 +207,20 @@ impl Store {
         tx.commit().await
     }
 
+    /// The assessments of a session, due or not.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn assessments_of_session(
+        &self,
+        project: &ProjectId,
+        session: &SessionId,
+    ) -> Result<Vec<(GroupId, Assessment)>> {
+        let mut tx = self.db.read().await?;
+        let by_session = read_assessments(&mut tx, std::iter::once(args![project, session]).collect()).await?;
+        Ok(by_session.into_values().flatten().collect())
+    }
+
     /// Reads claimed sessions in one snapshot.
     ///
     /// # Errors

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "every function here serves a test")]
 
+mod commands;
 mod crewai;
+mod demo;
 mod demo_data;
 mod fixture;
+mod house;
 mod http;
 mod import;
 mod sdk;

@@ -1,6 +1,8 @@
 //! The labelled airline conversations, imported and swept by the real binary, against a recount that shares no code with it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use afterword::domain::group::{GroupSpec, MemberKind};
@@ -186,18 +188,27 @@ fn report(rated: &[(bool, f64)]) -> String {
         let mean = of(label).sum::<f64>() / f64::from(u32::try_from(count).unwrap());
         let spread: Vec<String> = [10.0, 6.0, 4.0, 0.0]
             .iter()
-            .map(|step| format!("{} rated {step}", of(label).filter(|rating| rating == step).count()))
+            .map(|step| format!("{} rated {step}", of(label).filter(|rating| rating.total_cmp(step).is_eq()).count()))
             .collect();
-        text.push_str(&format!("  {name:<12}  {count:>3}  mean {mean:.2}  ({})\n", spread.join(", ")));
+        let spread = spread.join(", ");
+        writeln!(text, "  {name:<12}  {count:>3}  mean {mean:.2}  ({spread})").unwrap();
     }
-    text + &format!(
-        "  AUC {:.3}: how often a resolved one is rated above an unresolved one, ties by half; 0.5 is chance",
-        auc(&of(true).collect::<Vec<_>>(), &of(false).collect::<Vec<_>>())
+    let auc = auc(&of(true).collect::<Vec<_>>(), &of(false).collect::<Vec<_>>());
+    write!(
+        text,
+        "  AUC {auc:.3}: how often a resolved one is rated above an unresolved one, ties by half; 0.5 is chance. Below it \
+         where, as here, the right end is often a refusal and a transfer, which these two patterns take for failures."
     )
+    .unwrap();
+    text
 }
 
 fn auc(above: &[f64], below: &[f64]) -> f64 {
-    let won = |a: &f64, b: &f64| if a > b { 1.0 } else { f64::from(u8::from(a == b)) / 2.0 };
+    let won = |a: &f64, b: &f64| match a.total_cmp(b) {
+        Ordering::Greater => 1.0,
+        Ordering::Equal => 0.5,
+        Ordering::Less => 0.0,
+    };
     let wins: f64 = above.iter().flat_map(|a| below.iter().map(move |b| won(a, b))).sum();
     wins / f64::from(u32::try_from(above.len() * below.len()).unwrap())
 }

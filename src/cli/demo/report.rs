@@ -30,7 +30,13 @@ pub(super) async fn render(
     let mut others = Vec::new();
     for session in sessions {
         let verdicts = store.verdicts_of_session(project, &session.session).await?;
-        if verdicts.is_empty() { others.push(session) } else { judged.push((session, verdicts)) }
+        if verdicts.is_empty() {
+            let assessments = store.assessments_of_session(project, &session.session).await?;
+            let put_off = assessments.into_iter().find(|(id, _)| *id == group.id).and_then(|(_, it)| it.last_error);
+            others.push((why_not(&session, put_off, group, now), session));
+        } else {
+            judged.push((session, verdicts));
+        }
     }
     judged.sort_by(|(a, a_verdicts), (b, b_verdicts)| {
         let rating = |verdicts: &[VerdictRow]| verdicts[0].rating.unwrap_or(f64::INFINITY);
@@ -52,7 +58,7 @@ pub(super) async fn render(
     );
     text.push_str(&judged_table(&judged).render(style));
     text.push_str("\nNot judged:\n\n");
-    text.push_str(&others_table(&others, group, now).render(style));
+    text.push_str(&others_table(&others).render(style));
     // Writing to a String can't fail.
     let _ = writeln!(text, "\nSignals raised below {}/10:\n", threshold(group));
     for signal in signals {
@@ -126,19 +132,20 @@ fn history(verdicts: &[VerdictRow]) -> String {
     steps.collect::<Vec<_>>().join(" → ")
 }
 
-fn others_table(others: &[SessionRow], group: &SavedGroup, now: Timestamp) -> Table {
-    let mut table = Table::new([Column::text("session"), Column::number("turns"), Column::text("why not")]);
-    for session in others {
+fn others_table(others: &[(String, SessionRow)]) -> Table {
+    let mut table = Table::new([Column::text("session"), Column::number("turns"), Column::long_text("why not")]);
+    for (why_not, session) in others {
         table.row([
             Cell::from(session.session.as_str()),
             Cell::from(session.turns.to_string()),
-            Cell::from(why_not(session, group, now)),
+            Cell::from(why_not.as_str()),
         ]);
     }
     table
 }
 
-fn why_not(session: &SessionRow, group: &SavedGroup, now: Timestamp) -> String {
+/// `put_off` is what the last try waits for, where there was one.
+fn why_not(session: &SessionRow, put_off: Option<String>, group: &SavedGroup, now: Timestamp) -> String {
     let standing = Standing {
         session: session.session.clone(),
         revision: session.revision,
@@ -160,6 +167,6 @@ fn why_not(session: &SessionRow, group: &SavedGroup, now: Timestamp) -> String {
                 (until - session.last_arrival_at).get() / 1_000_000
             )
         }
-        Ok(()) => "waiting for a worker".to_owned(),
+        Ok(()) => put_off.map_or_else(|| "waiting for a worker".to_owned(), |reason| format!("put off: {reason}")),
     }
 }
