@@ -227,3 +227,54 @@ impl Store {
         Ok(checked)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::ids::{SessionId, SpanId, TraceId};
+    use crate::domain::span::{Origin, Span, SpanBody, SpanKind};
+    use crate::domain::time::Micros;
+    use crate::entropy::SeededEntropy;
+
+    fn span(n: usize) -> Span {
+        Span {
+            origin: Origin::Otlp,
+            trace_id: TraceId::trusted(format!("t{n}")),
+            span_id: SpanId::trusted("s"),
+            parent_id: None,
+            session_tag: Some(SessionId::trusted("session")),
+            kind: SpanKind::Agent,
+            name: "turn".into(),
+            started_at: None,
+            ended_at: None,
+            body: SpanBody { output: Some(json!("x".repeat(20_000))), ..SpanBody::default() },
+        }
+    }
+
+    /// The limit on pages belongs to the connection, so only a test inside the store can set it.
+    #[tokio::test]
+    async fn a_full_database_says_so_and_keeps_what_it_accepted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite://{}", folder.path().join("full.db").display());
+        let store = Store::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(1))).await.expect("a store");
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let project = store.default_project(now).await.expect("a project").id;
+        let Db::Lite { writer, .. } = &store.db else { panic!("SQLite was asked for") };
+        sqlx::query("PRAGMA max_page_count = 100").execute(writer).await.expect("a limit");
+        let mut accepted = 0;
+        let error = loop {
+            let arrival = Arrival { project: project.clone(), spans: vec![span(accepted)], margin: Micros::ZERO };
+            match store.ingest(&[arrival], now).await {
+                Ok(_) => accepted += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, StoreError::Full(_)), "{error:?}");
+        assert!(error.is_outage() && error.to_string().contains("Free some disk space"), "{error}");
+        assert!(accepted > 0);
+        let kept = store.spans_of_session(&project, &SessionId::trusted("session")).await.expect("spans");
+        assert_eq!(kept.len(), accepted);
+    }
+}
