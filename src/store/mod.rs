@@ -3,7 +3,9 @@
 mod catalogue;
 mod engine;
 mod error;
+mod gather;
 mod ingest;
+mod lease;
 mod ledger;
 mod plan;
 mod projects;
@@ -13,11 +15,10 @@ mod signals;
 mod spans;
 mod sql;
 mod verdicts;
-mod work;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -31,7 +32,9 @@ use crate::entropy::Entropy;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
+pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering};
 pub use ingest::{Arrival, Receipt};
+pub use lease::Claimed;
 pub use ledger::JudgeCall;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
@@ -40,7 +43,6 @@ pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
-pub use work::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering};
 
 use engine::Db;
 
@@ -67,6 +69,8 @@ impl StoreSettings {
 pub struct Store {
     db: Db,
     entropy: Arc<dyn Entropy>,
+    /// The lane that was claimed from last: where the rotation goes on. Each process turns its own.
+    last_lane: Arc<Mutex<lease::Lane>>,
 }
 
 /// How many readers an SQLite file gets beside its one writer.
@@ -103,7 +107,7 @@ impl Store {
         } else {
             return Err(StoreError::BadUrl("must begin with sqlite:// or postgres://".to_owned()));
         };
-        Ok(Self { db, entropy })
+        Ok(Self { db, entropy, last_lane: Arc::default() })
     }
 
     /// Closes all connections, once those in use are given back.
@@ -190,7 +194,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 11] = [
+static STATEMENTS: [&sql::Statements; 12] = [
     &catalogue::ALL,
     &ingest::ALL,
     &ledger::ALL,
@@ -201,7 +205,8 @@ static STATEMENTS: [&sql::Statements; 11] = [
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,
-    &work::ALL,
+    &gather::ALL,
+    &lease::ALL,
 ];
 
 impl Store {
