@@ -3,6 +3,7 @@
 mod catalogue;
 mod engine;
 mod error;
+mod explain;
 mod gather;
 mod ingest;
 mod lease;
@@ -32,6 +33,7 @@ use crate::entropy::Entropy;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
+pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering};
 pub use ingest::{Arrival, Receipt};
 pub use lease::Claimed;
@@ -194,7 +196,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 12] = [
+static STATEMENTS: [&sql::Statements; 13] = [
     &catalogue::ALL,
     &ingest::ALL,
     &ledger::ALL,
@@ -205,6 +207,7 @@ static STATEMENTS: [&sql::Statements; 12] = [
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,
+    &explain::ALL,
     &gather::ALL,
     &lease::ALL,
 ];
