@@ -62,9 +62,11 @@ pub(super) async fn measure(args: &BenchScorersArgs) -> anyhow::Result<Report> {
     ))
     .number("conversation", kilobytes, "kB");
     let (patterns, plain) = patterns(args, &Sides { input: &input, output: &output })?;
-    report = report
-        .number("pattern_of_ten_conditions", patterns, "sessions/s")
-        .number("plain_regex_scan_of_the_same", plain, "sessions/s");
+    report = report.number("pattern_of_ten_conditions", patterns, "sessions/s").number(
+        "plain_regex_scan_of_the_same",
+        plain,
+        "sessions/s",
+    );
     let call = CodeInput {
         input: input.into(),
         output: output.into(),
@@ -89,7 +91,8 @@ fn side(random: &SeededEntropy, words: usize) -> String {
 /// Evaluations a second of a pattern that finds nothing, so that all its conditions are looked at, and of its ten expressions by
 /// themselves over the same bytes.
 fn patterns(args: &BenchScorersArgs, sides: &Sides<'_>) -> anyhow::Result<(f64, f64)> {
-    let row = |value: &str, detector| json!({"connector": "or", "sources": ["trace"], "detector": detector, "value": value});
+    let row =
+        |value: &str, detector| json!({"connector": "or", "sources": ["trace"], "detector": detector, "value": value});
     let phrases = PHRASES.iter().map(|value| row(value, "phrase"));
     let conditions: Vec<_> = phrases.chain(EXPRESSIONS.iter().map(|value| row(value, "regex"))).collect();
     let spec = PatternSpec::create(&json!({"name": "ten", "conditions": conditions}))?;

@@ -175,20 +175,13 @@ impl CodeScorers {
             Ok(frames::Reply::Failed(reason) | frames::Reply::Refused(reason)) => {
                 CodeOutcome::without_score(Outcome::failed(reason))
             }
-            Ok(other) => {
-                CodeOutcome::without_score(Outcome::failed(format!("the worker process answered {other:?}")))
-            }
+            Ok(other) => CodeOutcome::without_score(Outcome::failed(format!("the worker process answered {other:?}"))),
             Err(pool::Trouble::Unavailable(reason)) => CodeOutcome::without_score(Outcome::failed_for_now(reason)),
             Err(pool::Trouble::Ended(reason)) => CodeOutcome::without_score(Outcome::failed(reason)),
         }
     }
 
-    async fn reply(
-        &self,
-        language: Language,
-        script: &str,
-        input: &CodeInput,
-    ) -> Result<frames::Reply, pool::Trouble> {
+    async fn reply(&self, language: Language, script: &str, input: &CodeInput) -> Result<frames::Reply, pool::Trouble> {
         refuse(language, script).map_err(pool::Trouble::Ended)?;
         let input = serde_json::value::to_raw_value(input).map_err(|error| pool::Trouble::Ended(error.to_string()))?;
         let request = frames::Request { language, script: script.to_owned(), input: Some(input) };

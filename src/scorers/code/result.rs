@@ -52,7 +52,7 @@ impl Said {
             Found::Boolean(good) => Some(f64::from(u8::from(good))),
             Found::Number(number) if Goodness::new(number).is_some() => Some(number),
             Found::Number(number) => {
-                return Err(format!("handler returned {what}{number}, which is not within 0 and 1"));
+                return Err(format!("handler returned {what}{}, which is not within 0 and 1", digits(number)));
             }
             Found::Other(text) => {
                 let text = shorten(&text, LONGEST_REPEAT);
@@ -81,7 +81,9 @@ impl Said {
     /// The outcome. The score is looked at again: what a worker says is not believed.
     pub(super) fn into_outcome(self) -> CodeOutcome {
         let outcome = match self.score {
-            None => Outcome::Declined { reason: self.reason.clone().unwrap_or_else(|| "the script declined".to_owned()) },
+            None => {
+                Outcome::Declined { reason: self.reason.clone().unwrap_or_else(|| "the script declined".to_owned()) }
+            }
             Some(score) => match Goodness::new(score) {
                 Some(goodness) => Outcome::Scored { goodness },
                 None => Outcome::failed(format!("handler returned {score}, which is not within 0 and 1")),
@@ -89,6 +91,11 @@ impl Said {
         };
         CodeOutcome { outcome, reason: self.reason, extra: self.extra }
     }
+}
+
+/// A number without a long row of zeroes.
+fn digits(number: f64) -> String {
+    if number.is_finite() && number.abs() >= 1e15 { format!("{number:e}") } else { number.to_string() }
 }
 
 /// At most so many characters of a text, with a mark where something is missing.
@@ -127,7 +134,7 @@ mod tests {
     #[test]
     fn anything_else_fails_with_the_value() {
         for (found, value) in [
-            (Found::Number(1e308), "1000000"),
+            (Found::Number(1e308), "returned 1e308,"),
             (Found::Number(f64::NAN), "NaN"),
             (Found::Number(f64::INFINITY), "inf"),
             (Found::Number(-0.1), "-0.1"),

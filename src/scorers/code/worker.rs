@@ -30,7 +30,10 @@ fn prepare(terms: &Terms) -> Result<(), String> {
 
 fn warm_up(terms: &Terms) -> Result<(), String> {
     let scripts = [
-        (Language::JavaScript, "async function handler(text) { return /a+/u.test(text + new Date()) && Math.random() < 1 }"),
+        (
+            Language::JavaScript,
+            "async function handler(text) { return /a+/u.test(text + new Date()) && Math.random() < 1 }",
+        ),
         (Language::TypeScript, "function handler(text: string): number { return text.length / 8 }"),
         (Language::Python, "import re\n\ndef handler(a, b, c, d, trace):\n    return bool(re.search('a+', a))\n"),
     ];

@@ -14,7 +14,11 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     // Endless loops.
     (JavaScript, "const handler = () => { for (;;); }", &["ran longer than"]),
     (JavaScript, "for (;;); function handler() {}", &["ran longer than"]),
-    (JavaScript, "const handler = () => { try { for (;;); } catch { return 1 } finally { for (;;); } }", &["ran longer than"]),
+    (
+        JavaScript,
+        "const handler = () => { try { for (;;); } catch { return 1 } finally { for (;;); } }",
+        &["ran longer than"],
+    ),
     (JavaScript, "const handler = async () => { for (;;) await null }", &["ran longer than"]),
     (JavaScript, "const handler = () => ({ get score() { for (;;); } })", &["ran longer than"]),
     (JavaScript, "const handler = () => ({ score: 1, toJSON() { for (;;); } })", &["ran longer than"]),
@@ -24,26 +28,67 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (Python, "def handler(*a):\n    while True:\n        pass\n", &["ran longer than"]),
     (Python, "while True:\n    pass\n", &["ran longer than"]),
     (Python, "async def handler(*a):\n    while True:\n        pass\n", &["ran longer than"]),
-    (Python, "def handler(*a):\n    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n", &["ran longer than"]),
+    (
+        Python,
+        "def handler(*a):\n    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n",
+        &["ran longer than"],
+    ),
     (Python, "def handler(*a):\n    return sum(range(10 ** 18))\n", &["ran longer than"]),
     // Endless single operations, which the interpreter does not interrupt.
-    (JavaScript, "const handler = () => { const s = 'a'.repeat(2e7), t = 'a'.repeat(1e6) + 'b'; for (let i = 0; i < 200; i++) s.indexOf(t); return 1 }", &["ran longer than"]),
-    (JavaScript, "const handler = () => { let n = 3n; for (let i = 0; i < 40; i++) n = n * n; return 1 }", &["ran longer than", "memory"]),
-    (Python, "def handler(*a):\n    s = 'a' * 20000000\n    t = 'a' * 1000000 + 'b'\n    for i in range(100000):\n        s.find(t)\n    return 1\n", &["ran longer than"]),
+    (
+        JavaScript,
+        "const handler = () => { const s = 'a'.repeat(2e7), t = 'a'.repeat(1e6) + 'b'; for (let i = 0; i < 200; i++) s.indexOf(t); return 1 }",
+        &["ran longer than"],
+    ),
+    (
+        JavaScript,
+        "const handler = () => { let n = 3n; for (let i = 0; i < 40; i++) n = n * n; return 1 }",
+        &["BigInt is too large", "ran longer than", "memory"],
+    ),
+    (
+        Python,
+        "def handler(*a):\n    s = 'a' * 20000000\n    t = 'a' * 1000000 + 'b'\n    for i in range(100000):\n        s.find(t)\n    return 1\n",
+        &["ran longer than"],
+    ),
     (Python, "def handler(*a):\n    return 7 ** (10 ** 9)\n", &["ran longer than", "memory", "Memory"]),
     // Allocation bombs.
-    (JavaScript, "const handler = () => { const a = []; for (;;) a.push(new Array(1e5).fill(1)) }", &["ran longer than", "memory"]),
+    (
+        JavaScript,
+        "const handler = () => { const a = []; for (;;) a.push(new Array(1e5).fill(1)) }",
+        &["ran longer than", "memory"],
+    ),
     (JavaScript, "const handler = () => { let s = 'x'; for (;;) s += s }", &["memory", "string", "ran longer than"]),
     (JavaScript, "const handler = () => new ArrayBuffer(2 ** 33)", &["memory", "array buffer", "ran longer than"]),
-    (JavaScript, "const a = []; for (;;) try { for (;;) a.push('x'.repeat(1e6) + a.length) } catch {} ; function handler() {}", &["ran longer than", "memory"]),
-    (Python, "def handler(*a):\n    x = []\n    while True:\n        x.append('x' * 1000000 + str(len(x)))\n", &["memory", "Memory"]),
+    (
+        JavaScript,
+        "const a = []; for (;;) try { for (;;) a.push('x'.repeat(1e6) + a.length) } catch {} ; function handler() {}",
+        &["ran longer than", "memory"],
+    ),
+    (
+        Python,
+        "def handler(*a):\n    x = []\n    while True:\n        x.append('x' * 1000000 + str(len(x)))\n",
+        &["memory", "Memory"],
+    ),
     (Python, "def handler(*a):\n    x = [1]\n    while True:\n        x = x + x\n", &["memory", "Memory"]),
     (Python, "def handler(*a):\n    return 'x' * (10 ** 12)\n", &["memory", "Memory"]),
+    (
+        JavaScript,
+        "const handler = () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); return 1 }",
+        &["handler threw"],
+    ),
     // Deep recursion, at work and in the compiler.
     (JavaScript, "function handler() { return handler() + 1 }", &["stack", "recurs"]),
-    (JavaScript, "const handler = () => { let a = []; for (let i = 0; i < 1e6; i++) a = [a]; return JSON.stringify(a).length }", &["stack", "recurs", "ran longer than"]),
+    (
+        JavaScript,
+        "const handler = () => { let a = []; for (let i = 0; i < 1e6; i++) a = [a]; return JSON.stringify(a).length }",
+        &["stack", "recurs", "ran longer than"],
+    ),
     (Python, "def handler(*a):\n    return handler(*a)\n", &["RecursionError"]),
-    (Python, "def handler(*a):\n    x = []\n    for i in range(1000000):\n        x = [x]\n    return x == x and str(x) == ''\n", &["Recursion", "recurs", "nested", "ran longer", "returned"]),
+    (
+        Python,
+        "def handler(*a):\n    x = []\n    for i in range(1000000):\n        x = [x]\n    return x\n",
+        &["returned [[[", "ran longer"],
+    ),
     // Files, sockets, programs, the environment.
     (JavaScript, "const handler = () => process.env.PATH.length", &["process is not defined"]),
     (JavaScript, "const handler = () => require('fs').readFileSync('/etc/passwd')", &["require is not defined"]),
@@ -51,17 +96,21 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (JavaScript, "const handler = async () => (await import('os')).exec(['sh'])", &["handler threw"]),
     (JavaScript, "const handler = () => fetch('http://127.0.0.1/')", &["fetch is not defined"]),
     (JavaScript, "const handler = () => new Worker('x')", &["Worker is not defined"]),
-    (Python, "import os\ndef handler(*a):\n    return len(os.environ['PATH'])\n", &["handler raised", "Error"]),
-    (Python, "import os\ndef handler(*a):\n    return os.getenv('PATH') and 1\n", &["Error", "declined"]),
-    (Python, "def handler(*a):\n    return len(open('/etc/passwd').read())\n", &["Error"]),
-    (Python, "from pathlib import Path\ndef handler(*a):\n    return len(Path('/etc/passwd').read_text())\n", &["Error"]),
+    (Python, "import os\ndef handler(*a):\n    return len(os.environ['PATH'])\n", &["no way to the operating system"]),
+    (Python, "import os\ndef handler(*a):\n    return os.getenv('PATH') and 1\n", &["no way to the operating system"]),
+    (Python, "def handler(*a):\n    return len(open('/etc/passwd').read())\n", &["no way to the operating system"]),
+    (
+        Python,
+        "from pathlib import Path\ndef handler(*a):\n    return len(Path('/etc/passwd').read_text())\n",
+        &["no way to the operating system"],
+    ),
     (Python, "import socket\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
     (Python, "import subprocess\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
     (Python, "import ctypes\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
     (Python, "import os\ndef handler(*a):\n    return os.system('sh')\n", &["Error"]),
     (Python, "def handler(*a):\n    return __import__('os').fork()\n", &["Error"]),
     // Results that are none.
-    (JavaScript, "const handler = () => 1e308", &["not within 0 and 1"]),
+    (JavaScript, "const handler = () => 1e308", &["1e308, which is not within 0 and 1"]),
     (JavaScript, "const handler = () => NaN", &["NaN, which is not within"]),
     (JavaScript, "const handler = () => -0.1", &["-0.1, which is not within"]),
     (JavaScript, "const handler = () => '0.9'", &["returned \"0.9\""]),
@@ -76,9 +125,9 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (JavaScript, "const handler = () => { throw { toString: null } }", &["handler threw {\"toString\":null}"]),
     (JavaScript, "const handler = () => { throw null }", &["handler threw null"]),
     (JavaScript, "const handler = () => { throw new Error('x'.repeat(10 << 20)) }", &["bytes in all"]),
-    (JavaScript, "const handler = () => new Proxy({}, { get() { throw 1 } })", &["handler threw 1", "Proxy", "proxy"]),
+    (JavaScript, "const handler = () => new Proxy({}, { get() { throw 1 } })", &["returned proxy"]),
     (JavaScript, "Object.prototype.score = 7; const handler = () => ({})", &["a score of 7"]),
-    (Python, "def handler(*a):\n    return 1e308\n", &["not within 0 and 1"]),
+    (Python, "def handler(*a):\n    return 1e308\n", &["1e308, which is not within 0 and 1"]),
     (Python, "def handler(*a):\n    return float('nan')\n", &["NaN, which is not within"]),
     (Python, "def handler(*a):\n    return {'score': float('inf')}\n", &["a score of inf"]),
     (Python, "def handler(*a):\n    return -0.1\n", &["-0.1, which is not within"]),
@@ -88,7 +137,7 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (Python, "def handler(*a):\n    return 'x' * (10 << 20)\n", &["bytes in all"]),
     (Python, "def handler(*a):\n    return {'score': 1, 'reason': 'x' * (10 << 20)}\n", &["bytes; at most"]),
     (Python, "def other(*a):\n    return 1\n", &["defines no handler"]),
-    (Python, "def handler(*a):\n    raise Exception({'a': 1})\n", &["handler raised Exception"]),
+    (Python, "def handler(*a):\n    raise Exception({'a': 1})\n", &["exceptions can only be"]),
 ];
 
 const GOOD: &str = "const handler = (input) => input.length > 3";
@@ -110,7 +159,11 @@ async fn every_hostile_script_fails_with_a_reason_while_its_sibling_goes_on() {
         let (hostile, sibling) = both.unwrap_or_else(|_| panic!("nothing ends {script}"));
         assert!(matches!(sibling.outcome, Outcome::Scored { .. }), "beside {script}: {sibling:?}");
         let reason = hostile.outcome.reason().unwrap_or("a score").to_owned();
-        println!("{:10} {:70} {reason}", language.as_str(), script.replace('\n', "⏎").chars().take(70).collect::<String>());
+        println!(
+            "{:10} {:70} {reason}",
+            language.as_str(),
+            script.replace('\n', "⏎").chars().take(70).collect::<String>()
+        );
         let is_failure = matches!(hostile.outcome, Outcome::Failed { .. } if !hostile.outcome.is_transient());
         if !is_failure || !said.iter().any(|text| reason.contains(text)) || reason.len() > 1_500 {
             wrong.push(format!("{script}\n    {:?}", hostile.outcome));
@@ -122,7 +175,8 @@ async fn every_hostile_script_fails_with_a_reason_while_its_sibling_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_scripts_are_refused_or_survived_when_they_are_saved() {
     let scorers = CodeScorers::new(short());
-    let deep = |open: &str, close: &str| format!("const handler = () => {}1{}", open.repeat(60_000), close.repeat(60_000));
+    let deep =
+        |open: &str, close: &str| format!("const handler = () => {}1{}", open.repeat(60_000), close.repeat(60_000));
     for (language, script) in [
         (JavaScript, "for (;;); function handler() {}".to_owned()),
         (Python, "while True:\n    pass\n".to_owned()),

@@ -78,4 +78,4 @@ fn extra(outcome: &CodeOutcome) -> Value {
 }
 
 /// How long a test waits for what must come well before.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
