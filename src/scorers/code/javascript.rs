@@ -1,4 +1,4 @@
-//! The JavaScript engine: a fresh `QuickJS` for each call, with nothing in it but the language.
+//! The JavaScript engine: a fresh QuickJS for each call, with nothing in it but the language.
 
 use std::cell::Cell;
 use std::rc::Rc;

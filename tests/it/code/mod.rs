@@ -1,5 +1,6 @@
 //! Code scorers through the worker processes of the real program.
 
+mod cpython;
 mod hostile;
 mod ordinary;
 mod sandbox;
