@@ -4,6 +4,7 @@
 
 mod code;
 mod commands;
+mod crash;
 mod crewai;
 mod demo;
 mod demo_data;
