@@ -72,6 +72,7 @@ impl Language {
         }
     }
 
+    #[cfg(target_os = "linux")]
     fn lacking(self) -> String {
         format!("this build of afterword has no engine for {}", self.as_str())
     }
