@@ -1,4 +1,4 @@
-//! Scorers of the catalogue: what people choose of a judge or a pattern, and its immutable versions.
+//! Scorers of the catalogue, with their immutable versions, and those that every project has.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,18 @@ pub struct Scorer {
     pub created_at: Timestamp,
     /// When this version was made.
     pub updated_at: Timestamp,
+}
+
+impl Scorer {
+    /// The scorer that every project has under that id, whatever its catalogue holds: a built-in pattern or custom scorer,
+    /// by its key.
+    pub fn built_in(kind: MemberKind, id: &str) -> Option<Self> {
+        match kind {
+            MemberKind::Pattern => super::pattern::template(id).map(super::pattern::Template::scorer),
+            MemberKind::Custom => super::custom::built_in(id),
+            MemberKind::Judge => None,
+        }
+    }
 }
 
 /// What a judge is asked.

@@ -53,6 +53,9 @@ pub struct MemberReport {
     /// The share of the transcript that it was shown, 0-1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<f64>,
+    /// What it counted, for people who want to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<serde_json::Value>,
 }
 
 impl MemberReport {

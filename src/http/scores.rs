@@ -75,6 +75,8 @@ struct MemberShown {
     evidence: Vec<u32>,
     /// The share of the conversation that it was shown, 0-1.
     shown: Option<Value>,
+    /// What it counted.
+    facts: Option<Value>,
 }
 
 impl From<MemberReport> for MemberShown {
@@ -100,6 +102,7 @@ impl From<MemberReport> for MemberShown {
             justification: report.justification,
             evidence: report.evidence,
             shown: report.shown.map(number),
+            facts: report.facts,
         }
     }
 }

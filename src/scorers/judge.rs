@@ -12,7 +12,7 @@ use super::openai::{Attempt, Endpoint, Heard, Request};
 use crate::clock::{self, Stopwatch};
 use crate::domain::conversation::Conversation;
 use crate::domain::group::Member;
-use crate::domain::judge::{Judgement, Question, Unreadable, read, schema};
+use crate::domain::judge::{Judgement, Question, Scale, Unreadable, read, schema};
 use crate::domain::outcome::Outcome;
 use crate::domain::retry::Backoff;
 use crate::domain::scorer::{Rubric, Scorer};
@@ -171,10 +171,20 @@ impl JudgeClient {
     /// # Errors
     /// The failed outcome, where the transcript can't be shortened enough.
     pub fn question(&self, rubric: &Rubric, conversation: &Conversation) -> Result<Question, Outcome> {
+        Question::of_session(rubric, conversation, self.prompt_tokens(self.model_for(rubric)))
+    }
+
+    /// The model that is asked where no rubric names one.
+    pub fn default_model(&self) -> &str {
+        &self.settings.model
+    }
+
+    /// How many tokens a prompt for `model` may take: what it holds, less the room for a reply asked for with twice the room.
+    pub fn prompt_tokens(&self, model: &str) -> usize {
         let contexts = &self.settings.model_context_tokens;
-        let context = contexts.get(self.model_for(rubric)).copied().unwrap_or(self.settings.context_tokens);
+        let context = contexts.get(model).copied().unwrap_or(self.settings.context_tokens);
         let reply = usize::try_from(self.settings.reply_tokens).unwrap_or(usize::MAX);
-        Question::of_session(rubric, conversation, context.saturating_sub(reply.saturating_mul(2)))
+        context.saturating_sub(reply.saturating_mul(2))
     }
 
     /// Asks `model` the question.
@@ -248,7 +258,7 @@ impl Asking<'_> {
         let request = Request {
             model,
             messages: &messages,
-            schema: schema(&nonce),
+            schema: schema(&nonce, self.question.scale()),
             max_tokens: self.settings.reply_tokens.saturating_mul(if self.doubled { 2 } else { 1 }),
             temperature: self.settings.temperature,
             timeout: self.settings.timeout.min(self.left()),
@@ -338,14 +348,10 @@ fn end(outcome: Outcome, trouble: Trouble) -> Step {
 
 /// The report of a judge member from its judgement, fresh or kept.
 pub fn report(member: &Member, scorer: &Scorer, judgement: &Judgement) -> MemberReport {
-    let detail = judgement.outcome.goodness().map_or_else(String::new, |goodness| {
-        // The way from a rating to a goodness and back must not show.
-        let rating = (goodness.get() * 10.0 * 1e6).round() / 1e6;
-        match &judgement.justification {
-            Some(said) => format!("{rating}/10 ({})", said.chars().take(140).collect::<String>()),
-            None => format!("{rating}/10"),
-        }
-    });
+    let detail = judgement
+        .outcome
+        .goodness()
+        .map_or_else(String::new, |goodness| Scale::Rating.told(goodness, judgement.justification.as_deref()));
     MemberReport {
         justification: judgement.justification.clone(),
         evidence: judgement.evidence.clone(),

@@ -1,8 +1,13 @@
-//! Scorers: how the members of a group come by their opinions. Judges are asked over HTTP; patterns read what was said.
+//! Scorers: how the members of a group come by their opinions. Judges and external scorers are asked over HTTP; patterns read
+//! what was said.
 
+pub mod custom;
+pub mod external;
+pub mod guard;
 pub mod judge;
 mod openai;
 pub mod pattern;
+mod signing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +26,10 @@ pub fn install_tls() {
 
 /// A client for endpoints that operators configure: the roots of Mozilla's programme, no redirects, no proxy.
 fn http_client() -> Result<reqwest::Client, String> {
+    client_builder()?.build().map_err(|error| error.to_string())
+}
+
+fn client_builder() -> Result<reqwest::ClientBuilder, String> {
     let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -29,14 +38,12 @@ fn http_client() -> Result<reqwest::Client, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    reqwest::Client::builder()
+    Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .connect_timeout(Duration::from_secs(10))
-        .user_agent(concat!("afterword/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| error.to_string())
+        .user_agent(concat!("afterword/", env!("CARGO_PKG_VERSION"))))
 }
 
 /// The report of a member whose scorer was deleted. It stays listed on every verdict; `name` is what it was last known by.
@@ -65,6 +72,7 @@ fn report(member: &Member, scorer: Option<&Scorer>, outcome: Outcome, detail: St
         justification: None,
         evidence: Vec::new(),
         shown: None,
+        facts: None,
     }
 }
 

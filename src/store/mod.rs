@@ -1,13 +1,16 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
+mod actions;
 mod catalogue;
 mod engine;
 mod error;
+mod history;
 mod ingest;
 mod ledger;
 mod plan;
 mod projects;
 mod record;
+mod secrets;
 mod sessions;
 mod signals;
 mod spans;
@@ -28,9 +31,11 @@ use crate::clock::{Clock, SystemClock};
 use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
+pub use actions::{PendingAction, PendingDetail};
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
+pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
 pub use ledger::JudgeCall;
 pub use plan::{Alarm, PlanSettings, Planned};
@@ -190,13 +195,16 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 11] = [
+static STATEMENTS: [&sql::Statements; 14] = [
+    &actions::ALL,
     &catalogue::ALL,
+    &history::ALL,
     &ingest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
     &record::ALL,
+    &secrets::ALL,
     &sessions::ALL,
     &signals::ALL,
     &spans::ALL,

@@ -48,11 +48,12 @@ statements! {
         INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
             outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
-            shown Real) = "INSERT INTO verdict_members (project_id, session_id, group_id, revision, round, sequence,
+            shown Real, facts Text) = "INSERT INTO verdict_members (project_id, session_id, group_id, revision, round, sequence,
                 position, name, kind, ref_id, version, weight, gate, scorer_kind, outcome, goodness, reason, permanence,
-                detail, justification, evidence, shown)
+                detail, justification, evidence, shown, facts)
             SELECT project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version,
-                weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown
+                weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown,
+                facts
             FROM v";
         REQUEUE(0; project_id Text, session_id Text, visible_at Int) = "UPDATE queue SET visible_at = v.visible_at,
                 lease_token = NULL, lease_owner = NULL, leased_at = NULL
@@ -327,6 +328,7 @@ fn member_columns(member: &MemberReport) -> Vec<Arg> {
         member.justification.clone(),
         evidence,
         member.shown,
+        member.facts.as_ref().map(ToString::to_string),
     ]
 }
 

@@ -73,7 +73,13 @@ impl Worker {
                 return Seat::Reported(scorers::gone(member, Some(&known.scorer.name)));
             }
             match member.kind {
-                MemberKind::Pattern => Seat::Reported(self.patterns.report(member, &known.scorer, &sides)),
+                MemberKind::Pattern => Seat::Reported(self.patterns.report(
+                    member,
+                    &known.scorer,
+                    &reading.conversation,
+                    &sides,
+                    &BTreeMap::new(),
+                )),
                 MemberKind::Judge => self.seat_judge(member, &known.scorer, reading, questions),
                 MemberKind::Custom => Seat::Reported(scorers::gone(member, Some(&known.scorer.name))),
             }

@@ -2,6 +2,7 @@
 
 mod prompt;
 mod reply;
+mod scale;
 mod spec;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use super::outcome::Outcome;
 
 pub use prompt::{Messages, Question};
 pub use reply::{Unreadable, read, schema};
+pub use scale::Scale;
 pub use spec::JudgeSpec;
 
 /// What came of asking a judge: worth keeping, since it was paid for.

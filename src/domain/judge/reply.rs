@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::Judgement;
 use super::prompt::Question;
+use super::scale::Scale;
 use crate::domain::group::whole;
-use crate::domain::outcome::{Goodness, Outcome};
+use crate::domain::outcome::Outcome;
 
 /// The longest justification that is kept, in characters.
 const LONGEST: usize = 4000;
@@ -48,12 +49,17 @@ pub enum Unreadable {
 }
 
 /// The JSON schema of a reply, for structured output. It allows one value of `nonce`.
-pub fn schema(nonce: &str) -> Value {
+pub fn schema(nonce: &str, scale: Scale) -> Value {
+    let rating = match scale {
+        Scale::Rating => "0 to 10, or null where there is no basis for a rating",
+        Scale::Relevancy => "0 to 5, or null where there is no basis for a rating",
+        Scale::YesNo => "1 where it holds, 0 where it does not, or null where that can't be told",
+    };
     json!({
         "type": "object",
         "properties": {
             "nonce": {"type": "string", "enum": [nonce]},
-            "rating": {"type": ["number", "null"], "description": "0 to 10, or null where there is no basis for a rating"},
+            "rating": {"type": ["number", "null"], "description": rating},
             "justification": {"type": "string"},
             "evidence": {"type": ["array", "null"], "items": {"type": "integer"}},
         },
@@ -64,7 +70,7 @@ pub fn schema(nonce: &str) -> Value {
 
 /// Reads the reply to `question`, asked with `nonce`.
 ///
-/// A rating outside 0-10 is read, and is a failure: it is never clamped and no repair is asked for. `null` declines. Cited
+/// A rating outside the question's scale is read, and is a failure: it is never clamped and no repair is asked for. `null` declines. Cited
 /// turns that the judge was not shown are left out, and the justification says how many.
 ///
 /// # Errors
@@ -94,8 +100,8 @@ pub fn read(text: &str, nonce: &str, question: &Question) -> Result<Judgement, U
     let outcome = match rating.as_f64() {
         None if justification.is_empty() => Outcome::Declined { reason: "the judge gave no reason".to_owned() },
         None => Outcome::Declined { reason: justification.clone() },
-        Some(number) => Goodness::from_rating(number).map_or_else(
-            || Outcome::failed(format!("the judge's rating {rating} is outside 0-10")),
+        Some(number) => question.scale().goodness(number).map_or_else(
+            || Outcome::failed(format!("the judge's rating {rating} is outside {}", question.scale().name())),
             |goodness| Outcome::Scored { goodness },
         ),
     };

@@ -131,7 +131,7 @@ fn a_justification_is_bounded_and_has_no_zero_bytes() {
 
 #[test]
 fn the_schema_allows_one_nonce() {
-    let schema = schema(NONCE);
+    let schema = schema(NONCE, Scale::Rating);
     assert_eq!(schema["properties"]["nonce"]["enum"], json!([NONCE]));
     assert_eq!(schema["additionalProperties"], json!(false));
 }
