@@ -12,6 +12,7 @@ use crate::domain::time::Micros;
 use crate::entropy::{Entropy, OsEntropy};
 use crate::ingest::writer::{Writer, WriterSettings};
 use crate::scorers;
+use crate::scorers::code::{CodeScorers, CodeSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::store::{Project, Store, StoreError, StoreSettings};
 use crate::worker::{Worker, WorkerSettings};
@@ -123,6 +124,21 @@ pub fn judges(judge: &config::Judge) -> Result<JudgeClient, String> {
         ..JudgeSettings::default()
     })
 }
+
+/// The code scorers of a configuration. Their workers are processes of this program.
+pub fn code_scorers(code: &config::Code) -> CodeScorers {
+    CodeScorers::new(CodeSettings {
+        workers: code.workers,
+        soft_limit: code.soft_limit.to_std(),
+        hard_limit: code.hard_limit.to_std(),
+        memory: code.memory_mib << 20,
+        recycle_after: code.recycle_after,
+        program: OWN_PROGRAM.into(),
+    })
+}
+
+/// This program, under a name that stays true when its file is replaced by an upgrade.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How a configuration has the worker work.
 pub fn worker_settings(config: &Config) -> WorkerSettings {

@@ -1,6 +1,7 @@
 //! Scorers: how the members of a group come by their opinions. Judges and external scorers are asked over HTTP; patterns read
 //! what was said.
 
+pub mod code;
 pub mod custom;
 pub mod external;
 pub mod guard;
