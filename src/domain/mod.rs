@@ -8,6 +8,7 @@ pub mod conversation;
 pub mod group;
 pub mod ids;
 pub mod judge;
+pub mod members;
 pub mod merge;
 pub mod outcome;
 pub mod pattern;

@@ -11,6 +11,7 @@ mod judges;
 mod otlp;
 mod patterns;
 mod request;
+mod scorecards;
 mod scorers;
 mod scores;
 mod sessions;
@@ -89,6 +90,7 @@ pub fn router(api: Arc<Api>) -> Router {
 fn below_api_v1() -> Router<Arc<Api>> {
     let group = get(groups::read).put(groups::update).delete(groups::remove);
     let judge = get(judges::read).put(judges::update).delete(judges::remove);
+    let scorecard = get(scorecards::read).put(scorecards::update).delete(scorecards::remove);
     Router::new()
         .route("/health", get(health::check))
         .route("/ingest/traces", post(spans::receive))
@@ -104,6 +106,9 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/scorecards", get(scorecards::list).post(scorecards::create))
+        .route("/agent-monitoring/scorecards/{id}", scorecard)
+        .route("/agent-monitoring/scorecards/{id}/duplicate", post(scorecards::duplicate))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/monitor/signals", get(signals::list))

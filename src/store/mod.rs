@@ -8,6 +8,7 @@ mod ledger;
 mod plan;
 mod projects;
 mod record;
+mod scorecards;
 mod sessions;
 mod signals;
 mod spans;
@@ -36,11 +37,12 @@ pub use ledger::JudgeCall;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use record::{Recorded, SessionEnd, Try};
+pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
-pub use work::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering};
+pub use work::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 
 use engine::Db;
 
@@ -190,13 +192,14 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 11] = [
+static STATEMENTS: [&sql::Statements; 12] = [
     &catalogue::ALL,
     &ingest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
     &record::ALL,
+    &scorecards::ALL,
     &sessions::ALL,
     &signals::ALL,
     &spans::ALL,

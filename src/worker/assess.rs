@@ -1,5 +1,6 @@
 //! Assessing: one gathered session to the end of a try for each of its due assessments.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,27 +9,43 @@ use super::panel::{Panel, Question};
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
-use crate::domain::group::Severity;
+use crate::domain::group::{Member, Severity};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::judge::Judgement;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::{MemberReport, Verdict};
-use crate::store::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, SessionEnd, StoreError, Try};
+use crate::store::{
+    Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs, SessionEnd, StoreError, Try,
+};
 
 /// The groups and scorers that were gathered with a batch of sessions.
 #[derive(Debug)]
 pub(super) struct Catalogue {
     groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     pub(super) scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
+    pub(super) pinned: PinnedSpecs,
 }
 
 impl Catalogue {
     /// Takes the sessions out of a gathering; what they share stays.
     pub(super) fn split(gathering: Gathering) -> (Vec<GatheredSession>, Arc<Self>) {
-        let Gathering { sessions, groups, scorers } = gathering;
-        (sessions, Arc::new(Self { groups, scorers }))
+        let Gathering { sessions, groups, scorers, pinned } = gathering;
+        (sessions, Arc::new(Self { groups, scorers, pinned }))
+    }
+
+    /// The scorer as a member uses it: at the version it is bound to, else at its newest. `None` where that version is gone.
+    pub(super) fn bound<'a>(
+        &self,
+        project: &ProjectId,
+        member: &Member,
+        newest: &'a Scorer,
+    ) -> Option<Cow<'a, Scorer>> {
+        let Some(version) = member.version else { return Some(Cow::Borrowed(newest)) };
+        let spec = self.pinned.get(&(project.clone(), member.ref_id.clone(), version))?.clone();
+        Some(Cow::Owned(Scorer { version, spec, ..newest.clone() }))
     }
 }
 
@@ -211,13 +228,15 @@ fn verdict(
 ) -> Verdict {
     let conversation = &reading.conversation;
     let online = group.spec.online.as_ref();
+    let recipe = group.spec.recipe(group.scorecard.clone());
     Verdict {
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
         session: conversation.session.clone(),
         read,
-        composition: compose::compose(opinions),
+        composition: compose::compose(opinions, &recipe),
+        recipe,
         members,
         incomplete,
         anchor_trace: conversation.anchor_trace().cloned().unwrap_or_else(|| crate::domain::ids::TraceId::trusted("")),

@@ -72,9 +72,12 @@ impl Worker {
             if known.deleted || known.scorer.kind != member.kind {
                 return Seat::Reported(scorers::gone(member, Some(&known.scorer.name)));
             }
+            let Some(scorer) = catalogue.bound(project, member, &known.scorer) else {
+                return Seat::Reported(scorers::version_gone(member, &known.scorer));
+            };
             match member.kind {
-                MemberKind::Pattern => Seat::Reported(self.patterns.report(member, &known.scorer, &sides)),
-                MemberKind::Judge => self.seat_judge(member, &known.scorer, reading, questions),
+                MemberKind::Pattern => Seat::Reported(self.patterns.report(member, &scorer, &sides)),
+                MemberKind::Judge => self.seat_judge(member, &scorer, reading, questions),
                 MemberKind::Custom => Seat::Reported(scorers::gone(member, Some(&known.scorer.name))),
             }
         });

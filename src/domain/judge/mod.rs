@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 
-pub use prompt::{Messages, Question};
+pub use prompt::{Answer, Messages, Question};
 pub use reply::{Unreadable, read, schema};
 pub use spec::JudgeSpec;
 
