@@ -13,6 +13,9 @@ use crate::entropy::{Entropy, OsEntropy};
 use crate::ingest::writer::{Writer, WriterSettings};
 use crate::scorers;
 use crate::scorers::code::{CodeScorers, CodeSettings};
+use crate::scorers::custom::Customs;
+use crate::scorers::external::{ExternalClient, ExternalSettings};
+use crate::scorers::guard::{Outgoing, OutgoingSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::store::{Project, Store, StoreError, StoreSettings};
 use crate::worker::{Worker, WorkerSettings};
@@ -99,8 +102,10 @@ impl App {
     /// What is wrong with the judge's settings, without secrets.
     pub fn worker(&self) -> Result<Arc<Worker>, String> {
         let judges = Arc::new(judges(&self.config.judge)?);
+        let customs = customs(&self.config)?;
         let settings = worker_settings(&self.config);
-        Ok(Worker::new(self.store.clone(), self.any_clock(), Arc::clone(&self.entropy), judges, settings))
+        let (clock, entropy) = (self.any_clock(), Arc::clone(&self.entropy));
+        Ok(Worker::new(self.store.clone(), clock, entropy, judges, customs, settings))
     }
 }
 
@@ -123,6 +128,18 @@ pub fn judges(judge: &config::Judge) -> Result<JudgeClient, String> {
         temperature: Some(judge.temperature),
         ..JudgeSettings::default()
     })
+}
+
+/// Where custom scorers are carried out.
+///
+/// # Errors
+/// TLS can't be set up.
+pub fn customs(config: &Config) -> Result<Customs, String> {
+    let outgoing = &config.outgoing;
+    let rules = OutgoingSettings { allow_private: outgoing.allow_private, ..OutgoingSettings::default() };
+    scorers::install_tls();
+    let external = ExternalClient::new(Outgoing::new(rules)?, ExternalSettings::default());
+    Ok(Customs { external: Arc::new(external), code: Arc::new(code_scorers(&config.code)) })
 }
 
 /// The code scorers of a configuration. Their workers are processes of this program.

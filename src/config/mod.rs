@@ -12,6 +12,7 @@ mod judge;
 pub mod length;
 mod load;
 mod log;
+mod outgoing;
 mod server;
 mod setting;
 mod show;
@@ -29,6 +30,7 @@ pub use ingest::Ingest;
 pub use judge::Judge;
 pub use load::{Loaded, Sources, load};
 pub use log::Log;
+pub use outgoing::Outgoing;
 pub use server::Server;
 pub use shutdown::Shutdown;
 pub use sweep::Sweep;
@@ -52,6 +54,8 @@ pub struct Config {
     pub judge: Judge,
     /// How the scripts of code scorers are run.
     pub code: Code,
+    /// Calls to addresses that users choose.
+    pub outgoing: Outgoing,
     /// What is logged, and how.
     pub log: Log,
     /// How the process ends.
@@ -59,13 +63,14 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 8] = [
+const SECTIONS: [(&str, &[Setting]); 9] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
     ("sweep", sweep::SETTINGS),
     ("judge", judge::SETTINGS),
     ("code", code::SETTINGS),
+    ("outgoing", outgoing::SETTINGS),
     ("log", log::SETTINGS),
     ("shutdown", shutdown::SETTINGS),
 ];

@@ -21,6 +21,8 @@ pub(super) enum Allowed {
     Whole(i64, i64),
     /// A number between two bounds, both included.
     Number(f64, f64),
+    /// True or false.
+    Flag,
     /// A length of time between two bounds, both included.
     Length(Micros, Micros),
     /// One of a few words.
@@ -46,6 +48,7 @@ impl Allowed {
             (Self::Length(least, most), Value::String(text)) => {
                 length::parse(text).is_some_and(|length| (*least..=*most).contains(&length))
             }
+            (Self::Flag, Value::Boolean(_)) => true,
             (Self::OneOf(words), Value::String(text)) => words.contains(&text.as_str()),
             _ => false,
         };
@@ -56,7 +59,7 @@ impl Allowed {
     /// and is refused by [`Self::check`].
     pub(super) fn read(&self, text: &str) -> Value {
         match self {
-            Self::Whole(..) | Self::Number(..) => {
+            Self::Whole(..) | Self::Number(..) | Self::Flag => {
                 text.trim().parse::<Value>().unwrap_or_else(|_| Value::String(text.to_owned()))
             }
             Self::Length(..) | Self::OneOf(_) | Self::Text(_) | Self::Secret(_) => Value::String(text.to_owned()),
@@ -67,6 +70,7 @@ impl Allowed {
         match self {
             Self::Whole(least, most) => format!("a whole number from {least} to {most}"),
             Self::Number(least, most) => format!("a number from {least} to {most}"),
+            Self::Flag => "true or false".to_owned(),
             Self::Length(least, most) => format!(
                 "a length of time from \"{}\" to \"{}\": a whole number and ms, s, m, h or d, in quotes",
                 length::show(*least),

@@ -155,6 +155,7 @@ fn bad_values_are_refused_naming_the_key_and_what_is_allowed() {
         ("[code]\nhard_limit = \"1s\"", "code.hard_limit: ", "code.soft_limit"),
         ("[code]\nhard_limit = \"5m\"", "sweep.lease: ", "code.hard_limit"),
         ("[code]\nmemory_mib = 16", "code.memory_mib: ", "32 to"),
+        ("[outgoing]\nallow_private = \"yes\"", "outgoing.allow_private: ", "must be true or false"),
         ("[log]\nlevel = \"inof\"", "log.level: ", "debug"),
         ("[log]\nformat = \"xml\"", "log.format: ", "\"text\", \"json\""),
         ("[shutdown]\ngrace = \"forever\"", "shutdown.grace: ", "\"0s\" to \"1h\""),

@@ -9,6 +9,7 @@ pub mod custom;
 pub mod group;
 pub mod ids;
 pub mod judge;
+pub mod members;
 pub mod merge;
 pub mod outcome;
 pub mod pattern;

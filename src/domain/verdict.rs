@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::assessment::Goal;
-use super::compose::{Composition, Opinion};
+use super::compose::{Category, Composition, Opinion, Recipe};
 use super::conversation::Agent;
 use super::group::{MemberKind, Severity};
 use super::ids::{GroupId, SessionId, TraceId};
@@ -38,6 +38,15 @@ pub struct MemberReport {
     pub weight: f64,
     /// Whether it must pass.
     pub gate: bool,
+    /// From which goodness on it passes, where somebody chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_threshold: Option<f64>,
+    /// Where a scorecard counts it.
+    #[serde(default)]
+    pub category: Category,
+    /// Whether it was bound to a version of its scorer.
+    #[serde(default)]
+    pub pinned: bool,
     /// How it came by its opinion.
     pub scorer_kind: ScorerKind,
     /// What it made of the conversation.
@@ -63,8 +72,11 @@ impl MemberReport {
     pub fn opinion(&self) -> Opinion {
         Opinion {
             name: self.name.clone(),
+            ref_id: self.ref_id.clone(),
             weight: self.weight,
             gate: self.gate,
+            pass_threshold: self.pass_threshold,
+            category: self.category,
             outcome: self.outcome.clone(),
             detail: self.detail.clone(),
             out_of_budget: false,
@@ -85,6 +97,8 @@ pub struct Verdict {
     pub session: SessionId,
     /// What was read.
     pub read: Goal,
+    /// How it was composed.
+    pub recipe: Recipe,
     /// What the group says.
     pub composition: Composition,
     /// Every member's report, in member order.

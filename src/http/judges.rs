@@ -13,7 +13,7 @@ use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::request::Id;
-use super::scorers::{self, Kind};
+use super::scorers::{self, Kind, Versions};
 use crate::domain::group::{MemberKind, whole};
 use crate::domain::judge::JudgeSpec;
 use crate::domain::scorer::{Rubric, Scorer};
@@ -161,4 +161,13 @@ pub(super) async fn remove(
     Id(id): Id,
 ) -> Result<StatusCode, ApiError> {
     scorers::remove(&api, &project, JUDGES, &id).await
+}
+
+/// `GET /agent-monitoring/judge-scorers/:id/versions`: newest first, a deleted one's too.
+pub(super) async fn versions(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<Json<Versions>, ApiError> {
+    scorers::versions(&api, &project, JUDGES, &id).await
 }

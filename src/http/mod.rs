@@ -1,7 +1,9 @@
 //! Floor 3: the HTTP API, one resource a file. The project of a request comes from its key alone.
 
+mod approvals;
 mod auth;
 mod body;
+mod custom;
 mod error;
 mod evaluation_settings;
 mod groups;
@@ -11,8 +13,10 @@ mod judges;
 mod otlp;
 mod patterns;
 mod request;
+mod scorecards;
 mod scorers;
 mod scores;
+mod secret;
 mod sessions;
 mod signals;
 mod spans;
@@ -88,7 +92,9 @@ pub fn router(api: Arc<Api>) -> Router {
 
 fn below_api_v1() -> Router<Arc<Api>> {
     let group = get(groups::read).put(groups::update).delete(groups::remove);
+    let custom = get(custom::read).put(custom::update).delete(custom::remove);
     let judge = get(judges::read).put(judges::update).delete(judges::remove);
+    let scorecard = get(scorecards::read).put(scorecards::update).delete(scorecards::remove);
     Router::new()
         .route("/health", get(health::check))
         .route("/ingest/traces", post(spans::receive))
@@ -98,12 +104,25 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/monitor/patterns/{id}", get(patterns::read))
         .route("/agent-monitoring/patterns", get(patterns::list))
         .route("/agent-monitoring/patterns/{id}", put(patterns::update).delete(patterns::remove).get(patterns::read))
+        .route("/agent-monitoring/patterns/{id}/versions", get(patterns::versions))
         .route("/agent-monitoring/judge-scorers", get(judges::list).post(judges::create))
         .route("/agent-monitoring/judge-scorers/{id}", judge)
+        .route("/agent-monitoring/judge-scorers/{id}/versions", get(judges::versions))
+        .route("/agent-monitoring/custom-evaluators", get(custom::list).post(custom::create))
+        .route("/agent-monitoring/custom-evaluators/dry-run", post(custom::dry_run))
+        .route("/agent-monitoring/custom-evaluators/{id}", custom)
+        .route("/agent-monitoring/custom-evaluators/{id}/events", get(custom::events))
+        .route("/agent-monitoring/custom-evaluators/{id}/versions", get(custom::versions))
+        .route("/agent-monitoring/approvals/pending", get(approvals::pending))
+        .route("/agent-monitoring/signing-secret", get(secret::read))
+        .route("/agent-monitoring/signing-secret/rotate", post(secret::rotate))
         .route("/custom-agent-evaluations/evaluation-settings/{id}", get(evaluation_settings::read))
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/scorecards", get(scorecards::list).post(scorecards::create))
+        .route("/agent-monitoring/scorecards/{id}", scorecard)
+        .route("/agent-monitoring/scorecards/{id}/duplicate", post(scorecards::duplicate))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/monitor/signals", get(signals::list))

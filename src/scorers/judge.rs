@@ -258,7 +258,7 @@ impl Asking<'_> {
         let request = Request {
             model,
             messages: &messages,
-            schema: schema(&nonce, self.question.scale()),
+            schema: schema(&nonce, self.question.answer()),
             max_tokens: self.settings.reply_tokens.saturating_mul(if self.doubled { 2 } else { 1 }),
             temperature: self.settings.temperature,
             timeout: self.settings.timeout.min(self.left()),

@@ -436,7 +436,7 @@ fn a_question_is_sized_for_its_model() {
 
 #[test]
 fn a_report_tells_the_rating_and_the_first_140_characters() {
-    let member = Member { kind: MemberKind::Judge, ref_id: "j".into(), weight: 1.0, gate: false };
+    let member = Member::plain(MemberKind::Judge, "j");
     let scorer = Scorer {
         id: ScorerId::trusted("j"),
         kind: MemberKind::Judge,

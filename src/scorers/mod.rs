@@ -57,6 +57,13 @@ pub fn gone(member: &Member, name: Option<&str>) -> MemberReport {
     }
 }
 
+/// The report of a member that is bound to a version which no longer exists. It is not moved to another version on the quiet.
+pub fn version_gone(member: &Member, scorer: &Scorer) -> MemberReport {
+    let version = member.version.unwrap_or_default();
+    let outcome = Outcome::failed(format!("version {version} of the scorer no longer exists"));
+    MemberReport { version: member.version, ..report(member, Some(scorer), outcome, String::new()) }
+}
+
 /// What every report has in common. A blank `detail` is filled in with the reason why there is no score.
 fn report(member: &Member, scorer: Option<&Scorer>, outcome: Outcome, detail: String) -> MemberReport {
     let detail = outcome.reason().map_or(detail, |reason| format!("no score ({reason})"));
@@ -67,6 +74,9 @@ fn report(member: &Member, scorer: Option<&Scorer>, outcome: Outcome, detail: St
         version: scorer.map(|scorer| scorer.version),
         weight: member.weight,
         gate: member.gate,
+        pass_threshold: member.pass_threshold,
+        category: member.category.unwrap_or_default(),
+        pinned: member.version.is_some(),
         scorer_kind: if member.kind == MemberKind::Judge { ScorerKind::Model } else { ScorerKind::Rule },
         outcome,
         detail,
@@ -83,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_member_without_its_scorer_stays_listed_as_failed_for_good() {
-        let member = Member { kind: MemberKind::Judge, ref_id: "j1".into(), weight: 2.0, gate: true };
+        let member = Member { weight: 2.0, gate: true, ..Member::plain(MemberKind::Judge, "j1") };
         let report = gone(&member, None);
         assert_eq!((report.name.as_str(), report.version, report.gate), ("j1", None, true));
         assert_eq!(report.outcome, Outcome::failed("scorer no longer exists"));

@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn member() -> Member {
-        Member { kind: MemberKind::Pattern, ref_id: "p1".into(), weight: 0.0, gate: true }
+        Member { weight: 0.0, gate: true, ..Member::plain(MemberKind::Pattern, "p1") }
     }
 
     fn read(scorer: &Scorer, turns: &[(&str, &str)], answers: &BTreeMap<usize, Judgement>) -> MemberReport {

@@ -10,6 +10,7 @@ mod ledger;
 mod plan;
 mod projects;
 mod record;
+mod scorecards;
 mod secrets;
 mod sessions;
 mod signals;
@@ -41,11 +42,12 @@ pub use ledger::JudgeCall;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use record::{Recorded, SessionEnd, Try};
+pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
-pub use work::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering};
+pub use work::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 
 use engine::Db;
 
@@ -195,7 +197,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 14] = [
+static STATEMENTS: [&sql::Statements; 15] = [
     &actions::ALL,
     &catalogue::ALL,
     &history::ALL,
@@ -204,6 +206,7 @@ static STATEMENTS: [&sql::Statements; 14] = [
     &plan::ALL,
     &projects::ALL,
     &record::ALL,
+    &scorecards::ALL,
     &secrets::ALL,
     &sessions::ALL,
     &signals::ALL,

@@ -8,6 +8,7 @@ use super::record::scorer_kind;
 use super::sql::statements;
 use super::{Store, StoreError};
 use crate::domain::assessment::Goal;
+use crate::domain::compose::{Aggregation, Category, Scorecard, ScorecardScore};
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, ProjectId, SessionId, TraceId, VerdictId};
 use crate::domain::outcome::{Goodness, Outcome, Permanence};
@@ -17,10 +18,12 @@ use crate::domain::verdict::MemberReport;
 
 statements! {
     OF_SESSION = "SELECT verdict_id, group_id, group_name, group_version, revision, round, sequence, rating, mean, coverage,
-            gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at
+            gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at,
+            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id
         FROM verdicts WHERE project_id = $1 AND session_id = $2";
     MEMBERS_OF_SESSION = "SELECT group_id, revision, round, sequence, name, kind, ref_id, version, weight, gate, scorer_kind,
-            outcome, goodness, reason, permanence, detail, justification, evidence, shown, facts
+            outcome, goodness, reason, permanence, detail, justification, evidence, shown, facts, pass_threshold, category,
+            pinned
         FROM verdict_members WHERE project_id = $1 AND session_id = $2
         ORDER BY group_id, revision, round, sequence, position";
     RATINGS = "SELECT session_id, last_turn_at, revision, round, sequence, rating FROM verdicts
@@ -59,10 +62,24 @@ pub struct VerdictRow {
     pub justification: String,
     /// Composed without members that were waited for in vain.
     pub incomplete: bool,
+    /// How goodness was combined.
+    pub aggregation: Aggregation,
+    /// From which unrounded value on it passes.
+    pub pass_threshold: Option<f64>,
+    /// Whether it passes; `None` without a score or without a threshold.
+    pub pass: Option<bool>,
+    /// The scorecard as it was; `None` on verdicts from before there were any.
+    pub scorecard: Option<Scorecard>,
+    /// What that says; `None` where nothing was graded.
+    pub scored: Option<ScorecardScore>,
+    /// Whether it was composed anew from what members had said before.
+    pub recomposed: bool,
     /// The last turn's trace.
     pub anchor_trace: TraceId,
     /// The agent that held the conversation.
     pub agent_name: Option<String>,
+    /// That agent's id.
+    pub agent_id: Option<String>,
     /// The last turn's own place in time.
     pub last_turn_at: Timestamp,
     /// How many turns were read.
@@ -172,7 +189,7 @@ pub(super) async fn latest_of<'a>(
     Ok(by_session)
 }
 
-fn read(row: &Row) -> Result<VerdictRow> {
+pub(super) fn read(row: &Row) -> Result<VerdictRow> {
     Ok(VerdictRow {
         id: VerdictId::trusted(row.text(0)?),
         group: GroupId::trusted(row.text(1)?),
@@ -192,11 +209,18 @@ fn read(row: &Row) -> Result<VerdictRow> {
         turns: row.int(16)?,
         spans: row.int(17)?,
         created_at: row.time(18)?,
+        aggregation: row.opt_text(19)?.and_then(|name| Aggregation::from_name(&name)).unwrap_or_default(),
+        pass_threshold: row.opt_real(20)?,
+        pass: row.opt_int(21)?.map(|pass| pass != 0),
+        scorecard: row.opt_text(22)?.map(|json| from_json(&json)).transpose()?,
+        scored: row.opt_real(23)?.zip(row.opt_text(24)?).map(|(score, band)| ScorecardScore { score, band }),
+        recomposed: row.flag(25)?,
+        agent_id: row.opt_text(26)?,
         members: Vec::new(),
     })
 }
 
-fn read_member(row: &Row) -> Result<MemberReport> {
+pub(super) fn read_member(row: &Row) -> Result<MemberReport> {
     let kind = row.text(5)?;
     Ok(MemberReport {
         name: row.text(4)?,
@@ -213,6 +237,9 @@ fn read_member(row: &Row) -> Result<MemberReport> {
         evidence: row.opt_text(17)?.map_or(Ok(Vec::new()), |text| from_json(&text))?,
         shown: row.opt_real(18)?,
         facts: row.opt_text(19)?.map(|text| from_json(&text)).transpose()?,
+        pass_threshold: row.opt_real(20)?,
+        category: row.opt_text(21)?.and_then(|name| Category::from_name(&name)).unwrap_or_default(),
+        pinned: row.flag(22)?,
     })
 }
 

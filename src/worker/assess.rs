@@ -1,34 +1,51 @@
 //! Assessing: one gathered session to the end of a try for each of its due assessments.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Worker;
-use super::panel::{Panel, Question};
+use super::panel::{Answers, Panel, Wanted};
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
-use crate::domain::group::Severity;
+use crate::domain::group::{Member, Severity};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
-use crate::domain::judge::Judgement;
+use crate::domain::pattern::Sides;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::{MemberReport, Verdict};
-use crate::store::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, SessionEnd, StoreError, Try};
+use crate::store::{
+    Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs, SessionEnd, StoreError, Try,
+};
 
 /// The groups and scorers that were gathered with a batch of sessions.
 #[derive(Debug)]
 pub(super) struct Catalogue {
     groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     pub(super) scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
+    pub(super) pinned: PinnedSpecs,
 }
 
 impl Catalogue {
     /// Takes the sessions out of a gathering; what they share stays.
     pub(super) fn split(gathering: Gathering) -> (Vec<GatheredSession>, Arc<Self>) {
-        let Gathering { sessions, groups, scorers } = gathering;
-        (sessions, Arc::new(Self { groups, scorers }))
+        let Gathering { sessions, groups, scorers, pinned } = gathering;
+        (sessions, Arc::new(Self { groups, scorers, pinned }))
+    }
+
+    /// The scorer as a member uses it: at the version it is bound to, else at its newest. `None` where that version is gone.
+    pub(super) fn bound<'a>(
+        &self,
+        project: &ProjectId,
+        member: &Member,
+        newest: &'a Scorer,
+    ) -> Option<Cow<'a, Scorer>> {
+        let Some(version) = member.version else { return Some(Cow::Borrowed(newest)) };
+        let spec = self.pinned.get(&(project.clone(), member.ref_id.clone(), version))?.clone();
+        Some(Cow::Owned(Scorer { version, spec, ..newest.clone() }))
     }
 }
 
@@ -41,6 +58,11 @@ pub(super) struct Reading {
 }
 
 impl Reading {
+    /// What was said, split by speaker.
+    pub(super) fn sides(&self) -> Sides<'_> {
+        Sides { input: &self.user_side, output: &self.agent_side }
+    }
+
     fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
         let conversation = Conversation::assemble(session, spans);
         Self {
@@ -114,7 +136,7 @@ impl Worker {
     ) -> Vec<Try> {
         let mut tries = Vec::new();
         let mut due = Vec::new();
-        let mut questions: BTreeMap<String, Question> = BTreeMap::new();
+        let mut needs = Wanted::default();
         for (assessment, revision, group) in &wanted {
             let read = Goal { revision: *revision, round: assessment.wanted.round };
             if is_unchanged(assessment, reading) {
@@ -126,11 +148,11 @@ impl Worker {
                 });
                 continue;
             }
-            let panel = self.seat(&claim.project, group, reading, catalogue, &mut questions);
+            let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
             due.push((Due { assessment, group, panel }, read));
         }
-        // Groups that ask a judge the same thing share its answer.
-        match self.ask(claim, questions).await {
+        // Groups that ask a judge the same thing share its answer, and those with the same custom scorer its opinion.
+        match self.ask(claim, reading, needs).await {
             Ok(answers) => {
                 for (due, read) in due {
                     tries.push(self.conclude(&due, read, reading, &answers, now));
@@ -142,15 +164,8 @@ impl Worker {
     }
 
     /// Composes what the members said, or puts the try off where waiting for one of them may help.
-    fn conclude(
-        &self,
-        due: &Due<'_>,
-        read: Goal,
-        reading: &Reading,
-        answers: &BTreeMap<String, Judgement>,
-        now: Timestamp,
-    ) -> Try {
-        let members = due.panel.reports(answers);
+    fn conclude(&self, due: &Due<'_>, read: Goal, reading: &Reading, answers: &Answers, now: Timestamp) -> Try {
+        let members = self.reports(&due.panel, reading, answers);
         let opinions: Vec<Opinion> = members.iter().map(MemberReport::opinion).collect();
         let waiting_for = members.iter().find(|member| member.outcome.is_transient());
         let group = due.group.id.clone();
@@ -211,13 +226,15 @@ fn verdict(
 ) -> Verdict {
     let conversation = &reading.conversation;
     let online = group.spec.online.as_ref();
+    let recipe = group.spec.recipe(group.scorecard.clone());
     Verdict {
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
         session: conversation.session.clone(),
         read,
-        composition: compose::compose(opinions),
+        composition: compose::compose(opinions, &recipe),
+        recipe,
         members,
         incomplete,
         anchor_trace: conversation.anchor_trace().cloned().unwrap_or_else(|| crate::domain::ids::TraceId::trusted("")),

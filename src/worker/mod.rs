@@ -4,6 +4,7 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod custom;
 mod panel;
 mod pass;
 mod record;
@@ -18,10 +19,12 @@ use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
+use crate::scorers::custom::Customs;
 use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
+pub use custom::DryRun;
 pub use pass::PassReport;
 pub use run::run;
 
@@ -54,6 +57,7 @@ pub struct Worker {
     entropy: Arc<dyn Entropy>,
     judges: Arc<JudgeClient>,
     patterns: PatternCache,
+    customs: Customs,
     settings: WorkerSettings,
     /// What leases are signed with, for people who look at the queue.
     owner: String,
@@ -69,6 +73,7 @@ impl Worker {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         judges: Arc<JudgeClient>,
+        customs: Customs,
         settings: WorkerSettings,
     ) -> Arc<Self> {
         let owner = format!("{}-{}", std::process::id(), entropy.id());
@@ -79,6 +84,7 @@ impl Worker {
             entropy,
             judges,
             patterns: PatternCache::new(),
+            customs,
             settings,
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),

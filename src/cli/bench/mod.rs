@@ -14,7 +14,9 @@ use tempfile::TempDir;
 use super::args::BenchCommand;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
+use crate::app::customs;
 use crate::clock::ManualClock;
+use crate::config::Config;
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
@@ -113,7 +115,8 @@ impl Bench {
         let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await?;
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000)));
         let judges = JudgeClient::new(JudgeSettings::default()).map_err(anyhow::Error::msg)?;
-        let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), settings());
+        let customs = customs(&Config::default()).map_err(anyhow::Error::msg)?;
+        let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), customs, settings());
         Ok(Self { folder, store, clock, worker, random })
     }
 

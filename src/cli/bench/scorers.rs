@@ -1,6 +1,7 @@
 //! Scorers by themselves: a pattern of ten conditions beside a plain scan of the same bytes, and scripts through worker
 //! processes.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use futures::StreamExt as _;
@@ -15,7 +16,7 @@ use crate::config::Code;
 use crate::domain::outcome::Outcome;
 use crate::domain::pattern::{Pattern, PatternSpec, Sides};
 use crate::entropy::SeededEntropy;
-use crate::scorers::code::{CodeInput, CodeScorers, Language};
+use crate::scorers::code::{CodeInput, CodeScorers, Language, has_engine};
 
 const PHRASES: [&str; 5] =
     ["cancel my subscription", "speak to a manager", "this is useless", "I can't help with that", "legal action"];
@@ -62,9 +63,11 @@ pub(super) async fn measure(args: &BenchScorersArgs) -> anyhow::Result<Report> {
     ))
     .number("conversation", kilobytes, "kB");
     let (patterns, plain) = patterns(args, &Sides { input: &input, output: &output })?;
-    report = report
-        .number("pattern_of_ten_conditions", patterns, "sessions/s")
-        .number("plain_regex_scan_of_the_same", plain, "sessions/s");
+    report = report.number("pattern_of_ten_conditions", patterns, "sessions/s").number(
+        "plain_regex_scan_of_the_same",
+        plain,
+        "sessions/s",
+    );
     let call = CodeInput {
         input: input.into(),
         output: output.into(),
@@ -73,7 +76,7 @@ pub(super) async fn measure(args: &BenchScorersArgs) -> anyhow::Result<Report> {
         spans: Vec::new(),
     };
     let languages = [(Language::JavaScript, JAVASCRIPT, "javascript"), (Language::Python, PYTHON, "python")];
-    for (language, script, name) in languages.into_iter().filter(|(language, ..)| language.is_built_in()) {
+    for (language, script, name) in languages.into_iter().filter(|(language, ..)| has_engine(*language)) {
         report = report.number(name, scripts(&scorers, args, language, script, &call).await?, "calls/s");
     }
     Ok(report)
@@ -89,12 +92,15 @@ fn side(random: &SeededEntropy, words: usize) -> String {
 /// Evaluations a second of a pattern that finds nothing, so that all its conditions are looked at, and of its ten expressions by
 /// themselves over the same bytes.
 fn patterns(args: &BenchScorersArgs, sides: &Sides<'_>) -> anyhow::Result<(f64, f64)> {
-    let row = |value: &str, detector| json!({"connector": "or", "sources": ["trace"], "detector": detector, "value": value});
+    let row =
+        |value: &str, detector| json!({"connector": "or", "sources": ["trace"], "detector": detector, "value": value});
     let phrases = PHRASES.iter().map(|value| row(value, "phrase"));
     let conditions: Vec<_> = phrases.chain(EXPRESSIONS.iter().map(|value| row(value, "regex"))).collect();
     let spec = PatternSpec::create(&json!({"name": "ten", "conditions": conditions}))?;
     let pattern = Pattern::compile(&spec).map_err(anyhow::Error::msg)?;
-    let found = per_second(args.evaluations, || pattern.read(black_box(sides)).matched)?;
+    let none = BTreeMap::new();
+    let evaluate = || pattern.read(black_box(sides), &none).is_some_and(|found| found.matched);
+    let found = per_second(args.evaluations, evaluate)?;
 
     let escaped = PHRASES.iter().map(|phrase| regex::escape(phrase));
     let plain = escaped.chain(EXPRESSIONS.iter().map(|expression| (*expression).to_owned()));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 
-pub use prompt::{Messages, Question};
+pub use prompt::{Answer, Messages, Question};
 pub use reply::{Unreadable, read, schema};
 pub use scale::Scale;
 pub use spec::JudgeSpec;

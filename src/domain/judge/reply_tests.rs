@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::domain::scorer::Rubric;
+use crate::domain::scorer::{JudgeOutput, Rubric};
 use crate::domain::transcript::tests::conversation;
 
 const NONCE: &str = "6f1d0c5f9b7e4a2288d3c1b0a9f8e7d6";
@@ -131,7 +131,7 @@ fn a_justification_is_bounded_and_has_no_zero_bytes() {
 
 #[test]
 fn the_schema_allows_one_nonce() {
-    let schema = schema(NONCE, Scale::Rating);
+    let schema = schema(NONCE, &Answer::Rating(Scale::Rating));
     assert_eq!(schema["properties"]["nonce"]["enum"], json!([NONCE]));
     assert_eq!(schema["additionalProperties"], json!(false));
 }
@@ -242,4 +242,48 @@ proptest! {
             }
         }
     }
+}
+
+fn asked_for(output: JudgeOutput) -> Question {
+    let choice_scores = [("Good", 1.0), ("So so", 0.4), ("Bad", 0.0)].map(|(label, score)| (label.to_owned(), score));
+    let rubric = Rubric { output, choice_scores: choice_scores.into(), ..Rubric::default() };
+    Question::of_session(&rubric, &conversation(&[("q", "a")]), 100_000).expect("a question")
+}
+
+fn said(output: JudgeOutput, key: &str, value: &Value) -> Result<Outcome, Unreadable> {
+    let reply = json!({"nonce": NONCE, key: value, "justification": "why", "evidence": null});
+    read(&reply.to_string(), NONCE, &asked_for(output)).map(|judgement| judgement.outcome)
+}
+
+#[test]
+fn yes_and_no_are_1_and_0_and_null_declines() {
+    let of = |value: Value| said(JudgeOutput::PassFail, "pass", &value);
+    assert_eq!(of(json!(true)), Ok(Outcome::Scored { goodness: Goodness::GOOD }));
+    assert_eq!(of(json!(false)), Ok(Outcome::Scored { goodness: Goodness::BAD }));
+    assert_eq!(of(Value::Null), Ok(Outcome::Declined { reason: "why".into() }));
+    assert_eq!(of(json!("yes")), Err(Unreadable::NoPass));
+    assert_eq!(said(JudgeOutput::PassFail, "rating", &json!(8)), Err(Unreadable::NoPass));
+}
+
+#[test]
+fn a_choice_is_worth_what_its_label_is_and_a_list_is_the_mean() {
+    let of = |value: Value| said(JudgeOutput::Choice, "choice", &value);
+    let worth = |goodness: f64| Ok(Outcome::Scored { goodness: Goodness::new(goodness).expect("a goodness") });
+    assert_eq!(of(json!("So so")), worth(0.4));
+    assert_eq!(of(json!("  gOOd ")), worth(1.0));
+    assert_eq!(of(json!(["Good", "so so"])), worth(0.7));
+    assert_eq!(of(Value::Null), Ok(Outcome::Declined { reason: "why".into() }));
+    assert_eq!(of(json!("Great")), Ok(Outcome::failed("the judge's choice \"Great\" is none of its labels")));
+    assert_eq!(of(json!(["Good", "Great"])), Ok(Outcome::failed("the judge's choice \"Great\" is none of its labels")));
+    assert_eq!(of(json!([])), Ok(Outcome::failed("the judge's list of choices was empty")));
+    assert_eq!((of(json!(1)), of(json!([1]))), (Err(Unreadable::NoChoice), Err(Unreadable::NoChoice)));
+}
+
+#[test]
+fn the_schema_follows_the_answer() {
+    let yes_no = schema(NONCE, asked_for(JudgeOutput::PassFail).answer());
+    assert_eq!(yes_no["properties"]["pass"]["type"], json!(["boolean", "null"]));
+    assert_eq!(yes_no["required"], json!(["nonce", "pass", "justification", "evidence"]));
+    let labels = schema(NONCE, asked_for(JudgeOutput::Choice).answer());
+    assert_eq!(labels["properties"]["choice"]["anyOf"][0]["enum"], json!(["Bad", "Good", "So so"]));
 }

@@ -54,11 +54,11 @@ static TEMPLATES: [Template; 6] = [
             "a phone number with its country code",
         ],
         looks_for: &[
-            Regex(r"\b[\p{L}\d._%+-]+@[\p{L}\d-]+(?:\.[\p{L}\d-]+)*\.\p{L}{2,}\b"),
-            Regex(r"\b(?:\d[ -]?){12,18}\d\b"),
-            Exact(r"\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,3})?\b"),
-            Regex(r"\b\d{3}-\d{2}-\d{4}\b"),
-            Regex(r"(?:\+|\b00)[1-9]\d{0,2}[ ./-]?(?:\(?\d{1,4}\)?[ ./-]?){2,5}\d{2,4}\b"),
+            Regex(r"\b[\p{L}0-9._%+-]+@[\p{L}0-9-]+(?:\.[\p{L}0-9-]+)*\.\p{L}{2,}\b"),
+            Regex(r"\b(?:[0-9][ -]?){12,18}[0-9]\b"),
+            Exact(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
+            Regex(r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b"),
+            Regex(r"(?:\+|\b00)[1-9][0-9]{0,2}[ ./-]?(?:\(?[0-9]{1,4}\)?[ ./-]?){2,5}[0-9]{2,4}\b"),
         ],
     },
     Template {
@@ -76,11 +76,11 @@ static TEMPLATES: [Template; 6] = [
         looks_for: &[
             Exact(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
             Exact(
-                r"\b(?:sk-[\w-]{20,}|AKIA[A-Z\d]{16}|gh[oprsu]_\w{36,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35})",
+                r"\b(?:sk-[0-9A-Za-z_-]{20,}|AKIA[A-Z0-9]{16}|gh[oprsu]_[0-9A-Za-z]{36,}|glpat-[0-9A-Za-z_-]{20,}|xox[abprs]-[0-9A-Za-z_-]{10,}|AIza[0-9A-Za-z_-]{35})",
             ),
-            Exact(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
+            Exact(r"\beyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{8,}"),
             Regex(
-                r#"\b(?:password|passphrase|api[ _-]?key|secret key|access token)\s*(?:is\s*:?|:|=)\s*["'`]?[^\s"'`]*\d[^\s"'`]{5,}"#,
+                r#"\b(?:password|passphrase|api[ _-]?key|secret key|access token)\s*(?:is\s*:?|:|=)\s*["'`]?[^\s"'`]*[0-9][^\s"'`]{5,}"#,
             ),
         ],
     },
@@ -129,7 +129,7 @@ static TEMPLATES: [Template; 6] = [
         rules: &["an announcement that somebody else takes over", "a request to turn to somebody else"],
         looks_for: &[
             Regex(
-                r"\b(?:transfer|connect|forward|escalat)(?:ing|e)? (?:you|this|your \w+) (?:to|with) (?:a|an|our|the|another)\b",
+                r"\b(?:transferr?|connect|forward|escalat)(?:ing|e)? (?:you|this|your \w+) (?:to|with) (?:a|an|our|the|another)\b",
             ),
             Regex(
                 r"\b(?:colleague|specialist|human agent|team member|representative) will (?:contact|call|reach out|get back|follow up|be with)\b",

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
-use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Promise, Runtime, Type, Value};
+use rquickjs::{
+    CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Promise, Runtime, Type, Value,
+};
 use serde_json::Map;
 use serde_json::value::RawValue;
 
@@ -142,8 +144,10 @@ impl Call {
                 return Err(self.too_late());
             }
             if !has_worked {
-                return Err("handler returned a promise that nothing can settle: there are no timers and no network here"
-                    .to_owned());
+                return Err(
+                    "handler returned a promise that nothing can settle: there are no timers and no network here"
+                        .to_owned(),
+                );
             }
         }
     }
@@ -208,7 +212,8 @@ impl Call {
             }
             CaughtError::Value(value) => {
                 // Where not even an error can be made, QuickJS throws null.
-                let text = value.ctx().json_stringify(value.clone()).ok().flatten().and_then(|text| text.to_string().ok());
+                let text =
+                    value.ctx().json_stringify(value.clone()).ok().flatten().and_then(|text| text.to_string().ok());
                 shorten(&text.unwrap_or_else(|| value.type_of().as_str().to_owned()), LONGEST_ERROR)
             }
             CaughtError::Error(error) => shorten(&error.to_string(), LONGEST_ERROR),

@@ -24,10 +24,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use self::span_view::SpanView;
+pub use crate::domain::custom::Language;
 use crate::domain::outcome::Outcome;
 
 /// The first argument of a worker process.
@@ -35,44 +36,16 @@ const WORKER: &str = "__scorer-worker";
 /// The longest script, in bytes.
 pub const LONGEST_SCRIPT: usize = 256 << 10;
 
-/// What a script is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    /// JavaScript; a script that is only TypeScript loses its types.
-    JavaScript,
-    /// TypeScript, without a check of its types.
-    TypeScript,
-    /// Python.
-    Python,
+/// Whether this build has an engine for a language.
+pub const fn has_engine(language: Language) -> bool {
+    match language {
+        Language::JavaScript | Language::TypeScript => cfg!(feature = "javascript"),
+        Language::Python => cfg!(feature = "python"),
+    }
 }
 
-impl Language {
-    /// Its name on the wire and in the store.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::JavaScript => "javascript",
-            Self::TypeScript => "typescript",
-            Self::Python => "python",
-        }
-    }
-
-    /// The language of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::JavaScript, Self::TypeScript, Self::Python].into_iter().find(|language| language.as_str() == name)
-    }
-
-    /// Whether this build has an engine for it.
-    pub const fn is_built_in(self) -> bool {
-        match self {
-            Self::JavaScript | Self::TypeScript => cfg!(feature = "javascript"),
-            Self::Python => cfg!(feature = "python"),
-        }
-    }
-
-    fn lacking(self) -> String {
-        format!("this build of afterword has no engine for {}", self.as_str())
-    }
+fn lacking(language: Language) -> String {
+    format!("this build of afterword has no engine for {}", language.as_str())
 }
 
 /// How scripts are run.
@@ -175,20 +148,13 @@ impl CodeScorers {
             Ok(frames::Reply::Failed(reason) | frames::Reply::Refused(reason)) => {
                 CodeOutcome::without_score(Outcome::failed(reason))
             }
-            Ok(other) => {
-                CodeOutcome::without_score(Outcome::failed(format!("the worker process answered {other:?}")))
-            }
+            Ok(other) => CodeOutcome::without_score(Outcome::failed(format!("the worker process answered {other:?}"))),
             Err(pool::Trouble::Unavailable(reason)) => CodeOutcome::without_score(Outcome::failed_for_now(reason)),
             Err(pool::Trouble::Ended(reason)) => CodeOutcome::without_score(Outcome::failed(reason)),
         }
     }
 
-    async fn reply(
-        &self,
-        language: Language,
-        script: &str,
-        input: &CodeInput,
-    ) -> Result<frames::Reply, pool::Trouble> {
+    async fn reply(&self, language: Language, script: &str, input: &CodeInput) -> Result<frames::Reply, pool::Trouble> {
         refuse(language, script).map_err(pool::Trouble::Ended)?;
         let input = serde_json::value::to_raw_value(input).map_err(|error| pool::Trouble::Ended(error.to_string()))?;
         let request = frames::Request { language, script: script.to_owned(), input: Some(input) };
@@ -226,8 +192,8 @@ const ELSEWHERE: &str = "code scorers run on Linux only, where a script can be k
 /// What no worker need look at.
 #[cfg(target_os = "linux")]
 fn refuse(language: Language, script: &str) -> Result<(), String> {
-    if !language.is_built_in() {
-        return Err(language.lacking());
+    if !has_engine(language) {
+        return Err(lacking(language));
     }
     if script.len() > LONGEST_SCRIPT {
         return Err(format!("the script has {} bytes; at most {LONGEST_SCRIPT} are run", script.len()));

@@ -56,7 +56,9 @@ impl Pool {
         let bytes = frames::encode(request).map_err(|error| Trouble::Ended(error.to_string()))?;
         if bytes.len() > frames::LONGEST_REQUEST {
             let (is, most) = (bytes.len() >> 20, frames::LONGEST_REQUEST >> 20);
-            return Err(Trouble::Ended(format!("the conversation is too large for a script: {is} MiB, at most {most}")));
+            return Err(Trouble::Ended(format!(
+                "the conversation is too large for a script: {is} MiB, at most {most}"
+            )));
         }
         let _permit = self.permits.acquire().await.map_err(|error| Trouble::Unavailable(error.to_string()))?;
         loop {
@@ -109,7 +111,8 @@ struct Worker {
 
 impl Worker {
     async fn start(settings: &CodeSettings) -> Result<Self, Trouble> {
-        let unavailable = |why: String| Trouble::Unavailable(format!("no worker process for scripts could start: {why}"));
+        let unavailable =
+            |why: String| Trouble::Unavailable(format!("no worker process for scripts could start: {why}"));
         let mut command = command(settings).map_err(|error| unavailable(error.to_string()))?;
         // As a task of its own, which runs on a thread of the runtime: a worker is ended when the thread that started it ends,
         // and callers may be on a thread that does not last.

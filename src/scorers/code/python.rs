@@ -136,7 +136,9 @@ fn json(value: &MontyObject, depth: usize, room: &mut usize) -> Result<Value, St
         MontyObject::None => Value::Null,
         MontyObject::Bool(value) => Value::Bool(*value),
         MontyObject::Int(number) => Value::from(*number),
-        MontyObject::Float(number) => Number::from_f64(*number).map_or_else(|| number.to_string().into(), Value::Number),
+        MontyObject::Float(number) => {
+            Number::from_f64(*number).map_or_else(|| number.to_string().into(), Value::Number)
+        }
         MontyObject::String(text) => Value::String(text.clone()),
         MontyObject::List(items) | MontyObject::Tuple(items) => {
             Value::Array(items.iter().map(|item| json(item, depth - 1, room)).collect::<Result<_, _>>()?)

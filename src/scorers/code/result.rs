@@ -81,7 +81,9 @@ impl Said {
     /// The outcome. The score is looked at again: what a worker says is not believed.
     pub(super) fn into_outcome(self) -> CodeOutcome {
         let outcome = match self.score {
-            None => Outcome::Declined { reason: self.reason.clone().unwrap_or_else(|| "the script declined".to_owned()) },
+            None => {
+                Outcome::Declined { reason: self.reason.clone().unwrap_or_else(|| "the script declined".to_owned()) }
+            }
             Some(score) => match Goodness::new(score) {
                 Some(goodness) => Outcome::Scored { goodness },
                 None => Outcome::failed(format!("handler returned {score}, which is not within 0 and 1")),

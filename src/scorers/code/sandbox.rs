@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 use nix::sys::time::TimeValLike as _;
 use nix::unistd::{Gid, Uid, close, setgroups, setresgid, setresuid};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    apply_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
 };
 
 /// The user and group that own nothing.
@@ -80,7 +80,8 @@ pub(super) fn limit(memory: u64) -> Result<(), String> {
 
 /// The address space in use, in bytes.
 fn address_space() -> Result<u64, String> {
-    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| format!("it can't see its size: {error}"))?;
+    let status =
+        std::fs::read_to_string("/proc/self/status").map_err(|error| format!("it can't see its size: {error}"))?;
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
     let kilobytes = size.and_then(|text| text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     kilobytes.map(|kb| kb << 10).ok_or_else(|| "it can't see its size: /proc/self/status has no VmSize".to_owned())

@@ -50,7 +50,8 @@ fn strip(script: &str) -> Result<Source, String> {
     }
     let scoping = checked.semantic.into_scoping();
     let options = TransformOptions::default();
-    let stripped = Transformer::new(&allocator, Path::new("scorer.ts"), &options).build_with_scoping(scoping, &mut program);
+    let stripped =
+        Transformer::new(&allocator, Path::new("scorer.ts"), &options).build_with_scoping(scoping, &mut program);
     match first(&stripped.diagnostics, script) {
         Some(error) => Err(error),
         None => Ok(Source { code: Codegen::new().build(&program).code, is_module }),

@@ -14,7 +14,11 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     // Endless loops.
     (JavaScript, "const handler = () => { for (;;); }", &["ran longer than"]),
     (JavaScript, "for (;;); function handler() {}", &["ran longer than"]),
-    (JavaScript, "const handler = () => { try { for (;;); } catch { return 1 } finally { for (;;); } }", &["ran longer than"]),
+    (
+        JavaScript,
+        "const handler = () => { try { for (;;); } catch { return 1 } finally { for (;;); } }",
+        &["ran longer than"],
+    ),
     (JavaScript, "const handler = async () => { for (;;) await null }", &["ran longer than"]),
     (JavaScript, "const handler = () => ({ get score() { for (;;); } })", &["ran longer than"]),
     (JavaScript, "const handler = () => ({ score: 1, toJSON() { for (;;); } })", &["ran longer than"]),
@@ -24,26 +28,62 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (Python, "def handler(*a):\n    while True:\n        pass\n", &["ran longer than"]),
     (Python, "while True:\n    pass\n", &["ran longer than"]),
     (Python, "async def handler(*a):\n    while True:\n        pass\n", &["ran longer than"]),
-    (Python, "def handler(*a):\n    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n", &["ran longer than"]),
+    (
+        Python,
+        "def handler(*a):\n    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n",
+        &["ran longer than"],
+    ),
     (Python, "def handler(*a):\n    return sum(range(10 ** 18))\n", &["ran longer than"]),
     // Endless single operations, which the interpreter does not interrupt.
-    (JavaScript, "const handler = () => { const s = 'a'.repeat(2e7), t = 'a'.repeat(1e6) + 'b'; for (let i = 0; i < 200; i++) s.indexOf(t); return 1 }", &["ran longer than"]),
-    (JavaScript, "const handler = () => { let n = 3n; for (let i = 0; i < 40; i++) n = n * n; return 1 }", &["ran longer than", "memory"]),
-    (Python, "def handler(*a):\n    s = 'a' * 20000000\n    t = 'a' * 1000000 + 'b'\n    for i in range(100000):\n        s.find(t)\n    return 1\n", &["ran longer than"]),
+    (
+        JavaScript,
+        "const handler = () => { const s = 'a'.repeat(2e7), t = 'a'.repeat(1e6) + 'b'; for (let i = 0; i < 200; i++) s.indexOf(t); return 1 }",
+        &["ran longer than"],
+    ),
+    (
+        JavaScript,
+        "const handler = () => { let n = 3n; for (let i = 0; i < 40; i++) n = n * n; return 1 }",
+        &["ran longer than", "memory"],
+    ),
+    (
+        Python,
+        "def handler(*a):\n    s = 'a' * 20000000\n    t = 'a' * 1000000 + 'b'\n    for i in range(100000):\n        s.find(t)\n    return 1\n",
+        &["ran longer than"],
+    ),
     (Python, "def handler(*a):\n    return 7 ** (10 ** 9)\n", &["ran longer than", "memory", "Memory"]),
     // Allocation bombs.
-    (JavaScript, "const handler = () => { const a = []; for (;;) a.push(new Array(1e5).fill(1)) }", &["ran longer than", "memory"]),
+    (
+        JavaScript,
+        "const handler = () => { const a = []; for (;;) a.push(new Array(1e5).fill(1)) }",
+        &["ran longer than", "memory"],
+    ),
     (JavaScript, "const handler = () => { let s = 'x'; for (;;) s += s }", &["memory", "string", "ran longer than"]),
     (JavaScript, "const handler = () => new ArrayBuffer(2 ** 33)", &["memory", "array buffer", "ran longer than"]),
-    (JavaScript, "const a = []; for (;;) try { for (;;) a.push('x'.repeat(1e6) + a.length) } catch {} ; function handler() {}", &["ran longer than", "memory"]),
-    (Python, "def handler(*a):\n    x = []\n    while True:\n        x.append('x' * 1000000 + str(len(x)))\n", &["memory", "Memory"]),
+    (
+        JavaScript,
+        "const a = []; for (;;) try { for (;;) a.push('x'.repeat(1e6) + a.length) } catch {} ; function handler() {}",
+        &["ran longer than", "memory"],
+    ),
+    (
+        Python,
+        "def handler(*a):\n    x = []\n    while True:\n        x.append('x' * 1000000 + str(len(x)))\n",
+        &["memory", "Memory"],
+    ),
     (Python, "def handler(*a):\n    x = [1]\n    while True:\n        x = x + x\n", &["memory", "Memory"]),
     (Python, "def handler(*a):\n    return 'x' * (10 ** 12)\n", &["memory", "Memory"]),
     // Deep recursion, at work and in the compiler.
     (JavaScript, "function handler() { return handler() + 1 }", &["stack", "recurs"]),
-    (JavaScript, "const handler = () => { let a = []; for (let i = 0; i < 1e6; i++) a = [a]; return JSON.stringify(a).length }", &["stack", "recurs", "ran longer than"]),
+    (
+        JavaScript,
+        "const handler = () => { let a = []; for (let i = 0; i < 1e6; i++) a = [a]; return JSON.stringify(a).length }",
+        &["stack", "recurs", "ran longer than"],
+    ),
     (Python, "def handler(*a):\n    return handler(*a)\n", &["RecursionError"]),
-    (Python, "def handler(*a):\n    x = []\n    for i in range(1000000):\n        x = [x]\n    return x == x and str(x) == ''\n", &["Recursion", "recurs", "nested", "ran longer", "returned"]),
+    (
+        Python,
+        "def handler(*a):\n    x = []\n    for i in range(1000000):\n        x = [x]\n    return x == x and str(x) == ''\n",
+        &["Recursion", "recurs", "nested", "ran longer", "returned"],
+    ),
     // Files, sockets, programs, the environment.
     (JavaScript, "const handler = () => process.env.PATH.length", &["process is not defined"]),
     (JavaScript, "const handler = () => require('fs').readFileSync('/etc/passwd')", &["require is not defined"]),
@@ -54,7 +94,11 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (Python, "import os\ndef handler(*a):\n    return len(os.environ['PATH'])\n", &["handler raised", "Error"]),
     (Python, "import os\ndef handler(*a):\n    return os.getenv('PATH') and 1\n", &["Error", "declined"]),
     (Python, "def handler(*a):\n    return len(open('/etc/passwd').read())\n", &["Error"]),
-    (Python, "from pathlib import Path\ndef handler(*a):\n    return len(Path('/etc/passwd').read_text())\n", &["Error"]),
+    (
+        Python,
+        "from pathlib import Path\ndef handler(*a):\n    return len(Path('/etc/passwd').read_text())\n",
+        &["Error"],
+    ),
     (Python, "import socket\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
     (Python, "import subprocess\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
     (Python, "import ctypes\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
@@ -110,7 +154,11 @@ async fn every_hostile_script_fails_with_a_reason_while_its_sibling_goes_on() {
         let (hostile, sibling) = both.unwrap_or_else(|_| panic!("nothing ends {script}"));
         assert!(matches!(sibling.outcome, Outcome::Scored { .. }), "beside {script}: {sibling:?}");
         let reason = hostile.outcome.reason().unwrap_or("a score").to_owned();
-        println!("{:10} {:70} {reason}", language.as_str(), script.replace('\n', "⏎").chars().take(70).collect::<String>());
+        println!(
+            "{:10} {:70} {reason}",
+            language.as_str(),
+            script.replace('\n', "⏎").chars().take(70).collect::<String>()
+        );
         let is_failure = matches!(hostile.outcome, Outcome::Failed { .. } if !hostile.outcome.is_transient());
         if !is_failure || !said.iter().any(|text| reason.contains(text)) || reason.len() > 1_500 {
             wrong.push(format!("{script}\n    {:?}", hostile.outcome));
@@ -122,7 +170,8 @@ async fn every_hostile_script_fails_with_a_reason_while_its_sibling_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_scripts_are_refused_or_survived_when_they_are_saved() {
     let scorers = CodeScorers::new(short());
-    let deep = |open: &str, close: &str| format!("const handler = () => {}1{}", open.repeat(60_000), close.repeat(60_000));
+    let deep =
+        |open: &str, close: &str| format!("const handler = () => {}1{}", open.repeat(60_000), close.repeat(60_000));
     for (language, script) in [
         (JavaScript, "for (;;); function handler() {}".to_owned()),
         (Python, "while True:\n    pass\n".to_owned()),

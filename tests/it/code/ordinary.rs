@@ -29,7 +29,11 @@ async fn handlers_return_numbers_booleans_and_objects() {
         (Python, "import re\ndef handler(i, o, e, m, t):\n    return bool(re.search(r'tomorrow', o))\n", 1.0),
         (Python, "def handler(i, o, e, m, t):\n    return {'score': 1, 'words': len(o.split())}\n", 1.0),
         (Python, "handler = lambda *a: 0\n", 0.0),
-        (Python, "import asyncio\nasync def half():\n    return 0.5\nasync def handler(i, o, e, m, t):\n    return await half()\n", 0.5),
+        (
+            Python,
+            "import asyncio\nasync def half():\n    return 0.5\nasync def handler(i, o, e, m, t):\n    return await half()\n",
+            0.5,
+        ),
     ] {
         assert_eq!(scorers.check(language, script).await, Ok(()), "{script}");
         let outcome = run(&scorers, language, script).await;
@@ -89,7 +93,8 @@ async fn a_handler_sees_the_conversation_the_metadata_and_the_spans() {
 #[tokio::test]
 async fn each_call_begins_afresh() {
     let scorers = scorers();
-    let javascript = "globalThis.count = (globalThis.count ?? 0) + 1; Array.prototype.seen ??= 0; Array.prototype.seen++;
+    let javascript =
+        "globalThis.count = (globalThis.count ?? 0) + 1; Array.prototype.seen ??= 0; Array.prototype.seen++;
         const handler = () => count === 1 && [].seen === 1";
     let python = "seen = []\ndef handler(*a):\n    seen.append(1)\n    return len(seen) == 1\n";
     for _ in 0..5 {
@@ -129,8 +134,16 @@ async fn what_is_wrong_with_a_script_is_told_with_its_line_before_it_is_saved() 
 async fn a_failure_says_what_happened_and_in_which_line() {
     let scorers = scorers();
     for (language, script, said) in [
-        (JavaScript, "function handler(input) {\n  return input.nope.x\n}", "TypeError: cannot read property 'x' of undefined (line 2)"),
-        (JavaScript, "const handler = () => { throw new RangeError('too far') }", "handler threw RangeError: too far (line 1)"),
+        (
+            JavaScript,
+            "function handler(input) {\n  return input.nope.x\n}",
+            "TypeError: cannot read property 'x' of undefined (line 2)",
+        ),
+        (
+            JavaScript,
+            "const handler = () => { throw new RangeError('too far') }",
+            "handler threw RangeError: too far (line 1)",
+        ),
         (JavaScript, "const handler = async () => { throw 'late' }", "handler threw \"late\""),
         (JavaScript, "const handler = () => { throw { code: 5 } }", "handler threw {\"code\":5}"),
         (JavaScript, "const handler = () => new Promise(() => {})", "nothing can settle"),

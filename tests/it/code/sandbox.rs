@@ -73,12 +73,21 @@ fn a_worker_has_given_up_everything_but_computing() {
     }
     assert!(!says("Uid:").split(' ').any(|id| id == "0") && !says("Gid:").split(' ').any(|id| id == "0"), "{status}");
     let limits = about("limits");
-    for (name, most) in [("Max file size", "0"), ("Max core file size", "0"), ("Max open files", "3"), ("Max processes", "0")] {
+    for (name, most) in
+        [("Max file size", "0"), ("Max core file size", "0"), ("Max open files", "3"), ("Max processes", "0")]
+    {
         let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), [most, most], "{name}");
     }
-    let space: u64 = limits.lines().find_map(|line| line.strip_prefix("Max address space")).unwrap()
-        .split_whitespace().next().unwrap().parse().unwrap();
+    let space: u64 = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"))
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!((256 << 20..2_000_000_000).contains(&space), "{space}");
     // It ends when its pool closes, without being told.
     drop(child.stdin.take());

@@ -1,6 +1,7 @@
 //! Recording: a verdict and everything that follows from it, fenced by the lease, session by session.
 
 use afterword::domain::assessment::{Assessment, Ending, Goal, State};
+use afterword::domain::compose::{Aggregation, Category, Scorecard, ScorecardScore};
 use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
 use afterword::domain::outcome::{Goodness, Outcome, Permanence};
@@ -50,6 +51,9 @@ fn reports() -> Vec<MemberReport> {
         version: Some(3),
         weight: 0.1 + 0.2,
         gate: true,
+        pass_threshold: Some(0.8),
+        category: Category::Experience,
+        pinned: true,
         scorer_kind: ScorerKind::Model,
         outcome: Outcome::Scored { goodness: Goodness::new(0.285).unwrap() },
         detail: "3/10 (so so)".to_owned(),
@@ -70,6 +74,9 @@ fn reports() -> Vec<MemberReport> {
         version: None,
         weight: 1000.0,
         gate: false,
+        pass_threshold: None,
+        category: Category::Diagnostic,
+        pinned: false,
         scorer_kind,
         outcome,
         justification: None,
@@ -90,6 +97,11 @@ async fn a_verdict_its_members_and_its_signal_are_written_in_one_and_read_back_a
     written.composition.gated_by = Some("Polite".to_owned());
     written.composition.coverage = 2.0 / 3.0;
     written.composition.mean = Some(0.1 + 0.2);
+    written.composition.pass = Some(false);
+    written.composition.scorecard = Some(ScorecardScore { score: 66.666_666_667, band: "Needs review".to_owned() });
+    written.recipe.aggregation = Aggregation::PassRate;
+    written.recipe.pass_threshold = Some(0.1 + 0.2);
+    written.recipe.scorecard = Scorecard { name: "Strict \"one\"".to_owned(), out_of: 10.0, ..Scorecard::default() };
     let written = written.clone();
     let end = SessionEnd { claim: gathering.sessions[0].claim.clone(), tries: vec![attempt] };
     ctx.at_second(150);
@@ -104,6 +116,9 @@ async fn a_verdict_its_members_and_its_signal_are_written_in_one_and_read_back_a
     assert_eq!((read.justification.as_str(), read.incomplete), ("because", true));
     assert_eq!((read.anchor_trace, read.last_turn_at), (written.anchor_trace, written.last_turn_at));
     assert_eq!((read.agent_name.as_deref(), read.turns, read.spans), (Some("Agent"), 2, 2));
+    assert_eq!((read.aggregation, read.pass_threshold), (Aggregation::PassRate, Some(0.1 + 0.2)));
+    assert_eq!((read.pass, read.scored), (Some(false), written.composition.scorecard));
+    assert_eq!((read.scorecard, read.recomposed), (Some(written.recipe.scorecard), false));
     assert_eq!(read.created_at, START + Micros::seconds(150));
     let (assessment, state) = state(&ctx, "s", &group).await;
     assert_eq!((assessment.covered, state), (Goal { revision: 1, round: 0 }, State::Current));
