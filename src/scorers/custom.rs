@@ -38,7 +38,7 @@ pub fn code_input(conversation: &Conversation, sides: &Sides<'_>) -> CodeInput {
 pub fn code_opinion(outcome: CodeOutcome) -> Opinion {
     let CodeOutcome { outcome, reason, extra } = outcome;
     let scorer_kind = extra.get("scorerKind").and_then(|kind| serde_json::from_value(kind.clone()).ok());
-    let facts = (!extra.is_empty()).then(|| Value::Object(extra));
+    let facts = if extra.is_empty() { None } else { Some(Value::Object(extra)) };
     Opinion { justification: reason, facts, scorer_kind, ..Opinion::bare(outcome) }
 }
 

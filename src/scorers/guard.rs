@@ -38,7 +38,7 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
     match address.octets() {
         // Link-local as a whole: several services for machines of clouds live there.
         [169, 254, ..] | [100, 100, 100, 200] | [192, 0, 0, 192] | [168, 63, 129, 16] => Reach::Never(METADATA),
-        [0, ..] | [224..=255, ..] => Reach::Never(NOBODY),
+        [0 | 224..=255, ..] => Reach::Never(NOBODY),
         [10 | 127, ..]
         | [172, 16..=31, ..]
         | [192, 168, ..]

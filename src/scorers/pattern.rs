@@ -71,26 +71,21 @@ impl PatternCache {
         };
         let said: BTreeMap<usize, bool> =
             answers.iter().filter_map(|(row, answer)| Some((*row, holds(answer)?))).collect();
-        let asked = !answers.is_empty();
-        match pattern.read(sides, &said) {
-            Some(found) => {
-                let outcome = Outcome::Scored { goodness: pattern.goodness(found.matched) };
-                let (justification, evidence) = told(&found, conversation, answers);
-                MemberReport {
-                    justification,
-                    evidence,
-                    scorer_kind: if asked { ScorerKind::Model } else { ScorerKind::Rule },
-                    ..base_report(member, Some(scorer), outcome, found.detail())
-                }
-            }
-            None => {
-                let silent = answers.values().find(|answer| holds(answer).is_none());
-                let outcome = silent.map_or_else(
-                    || Outcome::failed_for_now("the model was not asked about a condition"),
-                    |answer| answer.outcome.clone(),
-                );
-                base_report(member, Some(scorer), outcome, String::new())
-            }
+        let Some(found) = pattern.read(sides, &said) else {
+            let silent = answers.values().find(|answer| holds(answer).is_none());
+            let outcome = silent.map_or_else(
+                || Outcome::failed_for_now("the model was not asked about a condition"),
+                |answer| answer.outcome.clone(),
+            );
+            return base_report(member, Some(scorer), outcome, String::new());
+        };
+        let outcome = Outcome::Scored { goodness: pattern.goodness(found.matched) };
+        let (justification, evidence) = told(&found, conversation, answers);
+        MemberReport {
+            justification,
+            evidence,
+            scorer_kind: if answers.is_empty() { ScorerKind::Rule } else { ScorerKind::Model },
+            ..base_report(member, Some(scorer), outcome, found.detail())
         }
     }
 }

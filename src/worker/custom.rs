@@ -11,7 +11,7 @@ use super::Worker;
 use super::assess::Reading;
 use crate::clock::stopwatch;
 use crate::domain::conversation::Conversation;
-use crate::domain::custom::{self, BuiltIn, Check, CustomSpec, NothingToAsk, Opinion};
+use crate::domain::custom::{self, BuiltIn, Check, CustomSpec, Opinion};
 use crate::domain::ids::{ProjectId, ScorerId, SessionId};
 use crate::domain::judge::Question;
 use crate::domain::outcome::Outcome;
@@ -73,7 +73,7 @@ impl Worker {
     }
 
     fn relevancy(&self, conversation: &Conversation) -> Task {
-        if let Err(NothingToAsk(opinion)) = NothingToAsk::check(conversation) {
+        if let Some(opinion) = custom::nothing_to_ask(conversation) {
             return Task::Done(opinion);
         }
         match Question::of_relevancy(conversation, self.judges.prompt_tokens(self.judges.default_model())) {

@@ -22,7 +22,7 @@ pub use approvals::{
     proposed_tools,
 };
 pub use external::{Answered, request};
-pub use relevancy::{NothingToAsk, relevancy};
+pub use relevancy::{nothing_to_ask, relevancy};
 pub use run::run_completion;
 
 /// The language of a code scorer.

@@ -4,25 +4,15 @@ use super::{Opinion, declined};
 use crate::domain::conversation::Conversation;
 use crate::domain::judge::{Judgement, Scale};
 
-/// There is nothing to ask about: the opinion says what is missing.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NothingToAsk(pub Opinion);
-
-impl NothingToAsk {
-    /// Checks that a conversation has a question and an answer.
-    ///
-    /// # Errors
-    /// The declining opinion, where it has not.
-    pub fn check(conversation: &Conversation) -> Result<(), Self> {
-        let missing = |reason| Err(Self(declined(reason)));
-        if conversation.turns.iter().all(|turn| turn.input.is_none()) {
-            return missing("there is no question: no turn holds a word of the user");
-        }
-        if conversation.turns.iter().all(|turn| turn.output.is_none()) {
-            return missing("there is no answer: no turn holds a word of the agent");
-        }
-        Ok(())
+/// Why there is nothing to ask a model about: no question, or no answer. `None` where both are there.
+pub fn nothing_to_ask(conversation: &Conversation) -> Option<Opinion> {
+    if conversation.turns.iter().all(|turn| turn.input.is_none()) {
+        return Some(declined("there is no question: no turn holds a word of the user"));
     }
+    if conversation.turns.iter().all(|turn| turn.output.is_none()) {
+        return Some(declined("there is no answer: no turn holds a word of the agent"));
+    }
+    None
 }
 
 /// The opinion that a model's reply amounts to.
@@ -54,10 +44,10 @@ mod tests {
             conversation(&[json!({"span_id": "a", "input": input, "output": output, "tool_calls": [{"name": "t"}]})])
         };
         for (input, output, part) in [("", "a", "no question"), ("q", "", "no answer")] {
-            let NothingToAsk(opinion) = NothingToAsk::check(&talk(input, output)).expect_err("nothing to ask");
+            let opinion = nothing_to_ask(&talk(input, output)).expect("nothing to ask");
             assert!(matches!(&opinion.outcome, Outcome::Declined { reason } if reason.contains(part)), "{opinion:?}");
         }
-        NothingToAsk::check(&talk("q", "a")).expect("something to ask");
+        assert_eq!(nothing_to_ask(&talk("q", "a")), None);
     }
 
     #[test]

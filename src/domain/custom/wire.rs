@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
             None => self.problems.add(NO_SCRIPT),
             Some(script) if fits(script, LONGEST_SCRIPT) => return Some(script.to_owned()),
             Some(_) => {
-                self.problems.add(format!("script must be at most {LONGEST_SCRIPT} characters, without zero bytes"))
+                self.problems.add(format!("script must be at most {LONGEST_SCRIPT} characters, without zero bytes"));
             }
         }
         None

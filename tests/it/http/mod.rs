@@ -1,8 +1,10 @@
 //! The HTTP API over real connections.
 
+mod approvals;
 mod auth;
 mod bad_input;
 mod catalogue;
+mod custom;
 mod groups;
 mod milestone;
 mod otlp;

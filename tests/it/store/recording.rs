@@ -59,6 +59,7 @@ fn reports() -> Vec<MemberReport> {
         detail: "3/10 (so so)".to_owned(),
         justification: Some("line one\nline \"two\"".to_owned()),
         evidence: vec![1, 2, 40],
+        facts: Some(serde_json::json!({"riskiestTool": "purge"})),
         shown: Some(1.0 / 3.0),
     };
     let outcomes = [
