@@ -22,6 +22,8 @@ pub struct Code {
     pub memory_mib: u64,
     /// After so many calls a worker process is replaced.
     pub recycle_after: u32,
+    /// Whether scripts in Python run with the `python3` of this machine.
+    pub cpython: bool,
 }
 
 impl Default for Code {
@@ -32,6 +34,7 @@ impl Default for Code {
             hard_limit: Micros::seconds(3),
             memory_mib: 256,
             recycle_after: 1_000,
+            cpython: false,
         }
     }
 }
@@ -42,4 +45,5 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "hard_limit", allowed: Allowed::Length(Micros::millis(20), Micros::seconds(1_200)) },
     Setting { key: "memory_mib", allowed: Allowed::Whole(32, 65_536) },
     Setting { key: "recycle_after", allowed: Allowed::Whole(1, 1_000_000_000) },
+    Setting { key: "cpython", allowed: Allowed::YesOrNo },
 ];

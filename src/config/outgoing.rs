@@ -12,4 +12,4 @@ pub struct Outgoing {
     pub allow_private: bool,
 }
 
-pub(super) const SETTINGS: &[Setting] = &[Setting { key: "allow_private", allowed: Allowed::Flag }];
+pub(super) const SETTINGS: &[Setting] = &[Setting { key: "allow_private", allowed: Allowed::YesOrNo }];

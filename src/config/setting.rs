@@ -21,10 +21,10 @@ pub(super) enum Allowed {
     Whole(i64, i64),
     /// A number between two bounds, both included.
     Number(f64, f64),
-    /// True or false.
-    Flag,
     /// A length of time between two bounds, both included.
     Length(Micros, Micros),
+    /// true or false.
+    YesOrNo,
     /// One of a few words.
     OneOf(&'static [&'static str]),
     /// Text that passes a check. The error continues "`<key>`: " and says what is allowed.
@@ -48,7 +48,7 @@ impl Allowed {
             (Self::Length(least, most), Value::String(text)) => {
                 length::parse(text).is_some_and(|length| (*least..=*most).contains(&length))
             }
-            (Self::Flag, Value::Boolean(_)) => true,
+            (Self::YesOrNo, Value::Boolean(_)) => true,
             (Self::OneOf(words), Value::String(text)) => words.contains(&text.as_str()),
             _ => false,
         };
@@ -59,7 +59,7 @@ impl Allowed {
     /// and is refused by [`Self::check`].
     pub(super) fn read(&self, text: &str) -> Value {
         match self {
-            Self::Whole(..) | Self::Number(..) | Self::Flag => {
+            Self::Whole(..) | Self::Number(..) | Self::YesOrNo => {
                 text.trim().parse::<Value>().unwrap_or_else(|_| Value::String(text.to_owned()))
             }
             Self::Length(..) | Self::OneOf(_) | Self::Text(_) | Self::Secret(_) => Value::String(text.to_owned()),
@@ -70,12 +70,12 @@ impl Allowed {
         match self {
             Self::Whole(least, most) => format!("a whole number from {least} to {most}"),
             Self::Number(least, most) => format!("a number from {least} to {most}"),
-            Self::Flag => "true or false".to_owned(),
             Self::Length(least, most) => format!(
                 "a length of time from \"{}\" to \"{}\": a whole number and ms, s, m, h or d, in quotes",
                 length::show(*least),
                 length::show(*most)
             ),
+            Self::YesOrNo => "true or false".to_owned(),
             Self::OneOf(words) => format!("one of \"{}\"", words.join("\", \"")),
             Self::Text(_) | Self::Secret(_) => "text in quotes".to_owned(),
         }

@@ -6,6 +6,7 @@ pub mod compose;
 pub mod content;
 pub mod conversation;
 pub mod custom;
+pub mod explain;
 pub mod group;
 pub mod ids;
 pub mod judge;

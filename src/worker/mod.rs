@@ -5,6 +5,7 @@
 
 mod assess;
 mod custom;
+mod explain;
 mod panel;
 mod pass;
 mod record;
@@ -25,6 +26,7 @@ use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
 pub use custom::DryRun;
+pub use explain::Explanation;
 pub use pass::PassReport;
 pub use run::run;
 

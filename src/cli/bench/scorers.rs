@@ -54,7 +54,7 @@ pub(super) async fn measure(args: &BenchScorersArgs) -> anyhow::Result<Report> {
     let random = SeededEntropy::new(args.common.seed);
     let (input, output) = (side(&random, 24), side(&random, 48));
     let settings = Code { workers: args.workers, ..Code::default() };
-    let scorers = app::code_scorers(&settings);
+    let scorers = app::code_scorers(&settings).map_err(anyhow::Error::msg)?;
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let kilobytes = (input.len() + output.len()) as f64 / 1e3;
     let mut report = Report::of(format!(

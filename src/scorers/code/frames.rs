@@ -1,11 +1,13 @@
 //! What a pool and its workers say to each other: JSON, each message behind its length in four bytes, least significant first.
 
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::Language;
 
@@ -23,6 +25,8 @@ pub(super) struct Terms {
     pub cpu_seconds: u64,
     /// What a script may use beyond what the process uses by itself, in bytes.
     pub memory: u64,
+    /// The Python to become; without it the engines that are built in are used.
+    pub cpython: Option<PathBuf>,
 }
 
 impl Terms {
@@ -52,6 +56,8 @@ pub(super) enum Reply {
     Usable,
     /// What the handler returned.
     Returned(super::result::Said),
+    /// What the handler returned, not yet known to be a result: its score, and the other fields of its object.
+    Found(super::result::Found, Option<Map<String, Value>>),
     /// Why it returned nothing.
     Failed(String),
 }

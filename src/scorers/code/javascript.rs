@@ -5,9 +5,7 @@ use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
-use rquickjs::{
-    CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Promise, Runtime, Type, Value,
-};
+use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Runtime, Type, Value};
 use serde_json::Map;
 use serde_json::value::RawValue;
 
@@ -134,7 +132,7 @@ impl Call {
 
     /// What a promise comes to, driven to its end; any other value as it is.
     fn settled<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> Result<Value<'js>, String> {
-        let Some(promise) = value.as_promise().map(Promise::clone) else { return Ok(value) };
+        let Some(promise) = value.as_promise().cloned() else { return Ok(value) };
         loop {
             if let Some(result) = promise.result::<Value>() {
                 return result.catch(ctx).map_err(|error| self.thrown(&error));
@@ -190,20 +188,18 @@ impl Call {
     }
 
     fn thrown(&self, error: &CaughtError<'_>) -> String {
-        if self.is_late.get() { self.too_late() } else { format!("handler threw {}", self.why(error)) }
+        let why = self.why(error);
+        if self.is_late.get() || is_out_of_memory(error) { why } else { format!("handler threw {why}") }
     }
 
     /// What went wrong, in words, with its line where that is known.
     fn why(&self, error: &CaughtError<'_>) -> String {
-        if self.is_late.get() {
-            return self.too_late();
+        if is_out_of_memory(error) {
+            return super::out_of_memory(self.terms.memory);
         }
-        match error {
+        let why = match error {
             CaughtError::Exception(exception) => {
                 let message = exception.message().unwrap_or_default();
-                if message == "out of memory" {
-                    return super::out_of_memory(self.terms.memory);
-                }
                 let name: Option<String> = exception.as_object().get("name").ok();
                 let stack = exception.stack().unwrap_or_default();
                 let line = stack.split(&format!("{NAME}:")).nth(1).map(digits).filter(|line| !line.is_empty());
@@ -211,18 +207,23 @@ impl Call {
                 format!("{}: {}{line}", name.as_deref().unwrap_or("Error"), shorten(&message, LONGEST_ERROR))
             }
             CaughtError::Value(value) => {
-                // Where not even an error can be made, QuickJS throws null.
                 let text =
                     value.ctx().json_stringify(value.clone()).ok().flatten().and_then(|text| text.to_string().ok());
                 shorten(&text.unwrap_or_else(|| value.type_of().as_str().to_owned()), LONGEST_ERROR)
             }
             CaughtError::Error(error) => shorten(&error.to_string(), LONGEST_ERROR),
-        }
+        };
+        // Looked at last, for what was thrown may have taken its time to be written down.
+        if self.is_late.get() { self.too_late() } else { why }
     }
 
     fn too_late(&self) -> String {
         super::too_late(self.terms.soft_limit())
     }
+}
+
+fn is_out_of_memory(error: &CaughtError<'_>) -> bool {
+    matches!(error, CaughtError::Exception(exception) if exception.message().as_deref() == Some("out of memory"))
 }
 
 fn digits(text: &str) -> &str {

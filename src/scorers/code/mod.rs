@@ -2,6 +2,8 @@
 //! everything but computing; a fresh interpreter runs the script there, and what it returns is believed as little as the script.
 
 #[cfg(target_os = "linux")]
+mod cpython;
+#[cfg(target_os = "linux")]
 mod frames;
 #[cfg(all(target_os = "linux", feature = "javascript"))]
 mod javascript;
@@ -61,6 +63,9 @@ pub struct CodeSettings {
     pub memory: u64,
     /// After so many calls a process is replaced. At least 1.
     pub recycle_after: u32,
+    /// The CPython that scripts in Python run with, where an operator allows it; without it they run with the interpreter that is
+    /// built in. Each call has a process of its own.
+    pub cpython: Option<PathBuf>,
     /// The program that workers are: this one.
     pub program: PathBuf,
 }
@@ -74,6 +79,7 @@ impl CodeSettings {
             hard_limit: Duration::from_secs(3),
             memory: 256 << 20,
             recycle_after: 1_000,
+            cpython: None,
             program: program.into(),
         }
     }
@@ -116,13 +122,17 @@ impl CodeOutcome {
 pub struct CodeScorers {
     #[cfg(target_os = "linux")]
     pool: pool::Pool,
+    #[cfg(target_os = "linux")]
+    cpython: Option<pool::Pool>,
 }
 
 #[cfg(target_os = "linux")]
 impl CodeScorers {
     /// A pool without a process yet. Call it, and use it, inside a Tokio runtime that outlives it.
     pub fn new(settings: CodeSettings) -> Self {
-        Self { pool: pool::Pool::new(settings) }
+        let permits = pool::permits(&settings);
+        let cpython = settings.cpython.clone().map(|python| pool::Pool::of_cpython(settings.clone(), &permits, python));
+        Self { pool: pool::Pool::new(settings, &permits), cpython }
     }
 
     /// Whether a script can be saved: it compiles, its top level runs, and it defines a handler. Done by a worker too, for a
@@ -131,9 +141,9 @@ impl CodeScorers {
     /// # Errors
     /// Why it can't be used, with the line where that is known; or why it could not be looked at.
     pub async fn check(&self, language: Language, script: &str) -> Result<(), String> {
-        refuse(language, script)?;
+        let pool = self.pool_for(language, script)?;
         let request = frames::Request { language, script: script.to_owned(), input: None };
-        match self.pool.exchange(&request).await {
+        match pool.exchange(&request).await {
             Ok(frames::Reply::Usable) => Ok(()),
             Ok(frames::Reply::Refused(reason)) => Err(reason),
             Ok(other) => Err(format!("the worker process answered {other:?}")),
@@ -145,6 +155,10 @@ impl CodeScorers {
     pub async fn run(&self, language: Language, script: &str, input: &CodeInput) -> CodeOutcome {
         match self.reply(language, script, input).await {
             Ok(frames::Reply::Returned(said)) => said.into_outcome(),
+            Ok(frames::Reply::Found(found, fields)) => match result::Said::of(found, fields) {
+                Ok(said) => said.into_outcome(),
+                Err(reason) => CodeOutcome::without_score(Outcome::failed(reason)),
+            },
             Ok(frames::Reply::Failed(reason) | frames::Reply::Refused(reason)) => {
                 CodeOutcome::without_score(Outcome::failed(reason))
             }
@@ -155,10 +169,22 @@ impl CodeScorers {
     }
 
     async fn reply(&self, language: Language, script: &str, input: &CodeInput) -> Result<frames::Reply, pool::Trouble> {
-        refuse(language, script).map_err(pool::Trouble::Ended)?;
+        let pool = self.pool_for(language, script).map_err(pool::Trouble::Ended)?;
         let input = serde_json::value::to_raw_value(input).map_err(|error| pool::Trouble::Ended(error.to_string()))?;
         let request = frames::Request { language, script: script.to_owned(), input: Some(input) };
-        self.pool.exchange(&request).await
+        pool.exchange(&request).await
+    }
+
+    /// Who runs a script, where it is one that is run at all.
+    fn pool_for(&self, language: Language, script: &str) -> Result<&pool::Pool, String> {
+        let cpython = self.cpython.as_ref().filter(|_| language == Language::Python);
+        if !has_engine(language) && cpython.is_none() {
+            return Err(lacking(language));
+        }
+        if script.len() > LONGEST_SCRIPT {
+            return Err(format!("the script has {} bytes; at most {LONGEST_SCRIPT} are run", script.len()));
+        }
+        Ok(cpython.unwrap_or(&self.pool))
     }
 }
 
@@ -188,18 +214,6 @@ impl CodeScorers {
 /// Why nothing runs where there is no sandbox.
 #[cfg(not(target_os = "linux"))]
 const ELSEWHERE: &str = "code scorers run on Linux only, where a script can be kept from doing harm";
-
-/// What no worker need look at.
-#[cfg(target_os = "linux")]
-fn refuse(language: Language, script: &str) -> Result<(), String> {
-    if !has_engine(language) {
-        return Err(lacking(language));
-    }
-    if script.len() > LONGEST_SCRIPT {
-        return Err(format!("the script has {} bytes; at most {LONGEST_SCRIPT} are run", script.len()));
-    }
-    Ok(())
-}
 
 /// Becomes a worker process where the arguments say so; the program is to end with the answer. Call it first in `main`.
 pub fn worker_process(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::libc;
@@ -37,18 +38,30 @@ impl Trouble {
     }
 }
 
+/// What pools share: one permit for each call that may be under way.
+pub(super) fn permits(settings: &CodeSettings) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(settings.workers.max(1)))
+}
+
 /// The worker processes.
 #[derive(Debug)]
 pub(super) struct Pool {
     settings: CodeSettings,
     /// One permit for each call under way.
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
+    cpython: Option<PathBuf>,
     idle: Mutex<Vec<Worker>>,
 }
 
 impl Pool {
-    pub(super) fn new(settings: CodeSettings) -> Self {
-        Self { permits: Semaphore::new(settings.workers.max(1)), idle: Mutex::default(), settings }
+    pub(super) fn new(settings: CodeSettings, permits: &Arc<Semaphore>) -> Self {
+        Self { settings, permits: Arc::clone(permits), cpython: None, idle: Mutex::default() }
+    }
+
+    /// A pool whose processes become CPython. Each takes one call: nothing in CPython keeps one script from the next.
+    pub(super) fn of_cpython(settings: CodeSettings, permits: &Arc<Semaphore>, python: PathBuf) -> Self {
+        let settings = CodeSettings { recycle_after: 1, ..settings };
+        Self { cpython: Some(python), ..Self::new(settings, permits) }
     }
 
     /// Hands a request to a worker and waits for its reply.
@@ -66,7 +79,7 @@ impl Pool {
             let was_idle = idle.is_some();
             let mut worker = match idle {
                 Some(worker) => worker,
-                None => Worker::start(&self.settings).await?,
+                None => Worker::start(&self.settings, self.cpython.clone()).await?,
             };
             match timeout(self.settings.hard_limit, worker.ask(&bytes)).await {
                 Ok(Ok(reply)) => {
@@ -78,7 +91,13 @@ impl Pool {
                 }
                 // It died while it had nothing to do, so no script has seen this request.
                 Ok(Err(Lost::BeforeWork)) if was_idle => {}
-                Ok(Err(_)) => return Err(Trouble::Ended(worker.epitaph(self.settings.memory).await)),
+                Ok(Err(Lost::BeforeWork)) => {
+                    let why = worker.epitaph(self.settings.memory).await;
+                    return Err(Trouble::Unavailable(format!(
+                        "a worker process for scripts ended before its work: {why}"
+                    )));
+                }
+                Ok(Err(Lost::AtWork)) => return Err(Trouble::Ended(worker.epitaph(self.settings.memory).await)),
                 Err(_) => {
                     let limit = self.settings.hard_limit;
                     worker.end().await;
@@ -110,10 +129,10 @@ struct Worker {
 }
 
 impl Worker {
-    async fn start(settings: &CodeSettings) -> Result<Self, Trouble> {
+    async fn start(settings: &CodeSettings, cpython: Option<PathBuf>) -> Result<Self, Trouble> {
         let unavailable =
             |why: String| Trouble::Unavailable(format!("no worker process for scripts could start: {why}"));
-        let mut command = command(settings).map_err(|error| unavailable(error.to_string()))?;
+        let mut command = command(settings, cpython).map_err(|error| unavailable(error.to_string()))?;
         // As a task of its own, which runs on a thread of the runtime: a worker is ended when the thread that started it ends,
         // and callers may be on a thread that does not last.
         let started = tokio::spawn(async move { command.spawn() }).await;
@@ -171,7 +190,7 @@ fn explain(status: Option<ExitStatus>, said: &str, memory: u64) -> String {
         return super::out_of_memory(memory);
     }
     if signal == Some(libc::SIGSEGV) || said.contains("overflowed its stack") {
-        return "the script recursed too deep, and its process ended".to_owned();
+        return "the script recursed too deep or broke its interpreter, and its process ended".to_owned();
     }
     let said = said.lines().next().map(|line| format!(" ({})", super::result::shorten(line, 300))).unwrap_or_default();
     match signal {
@@ -181,11 +200,12 @@ fn explain(status: Option<ExitStatus>, said: &str, memory: u64) -> String {
     }
 }
 
-fn command(settings: &CodeSettings) -> io::Result<Command> {
+fn command(settings: &CodeSettings, cpython: Option<PathBuf>) -> io::Result<Command> {
     let terms = Terms {
         soft_ms: u64::try_from(settings.soft_limit.as_millis()).unwrap_or(u64::MAX),
         cpu_seconds: settings.hard_limit.as_secs() + 2,
         memory: settings.memory,
+        cpython,
     };
     let mut command = Command::new(&settings.program);
     command

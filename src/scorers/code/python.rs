@@ -15,6 +15,8 @@ use super::result::{Found, LONGEST_RESULT, Said, shorten};
 const NAME: &str = "scorer.py";
 /// What handlers are called with, as the script's end finds it.
 const GIVEN: [&str; 5] = ["_aw_input", "_aw_output", "_aw_expected", "_aw_metadata", "_aw_spans"];
+/// How the interpreter begins to say that it lacks something.
+const NOT_YET: &str = "The monty syntax parser does not yet support ";
 /// How deep values may be nested.
 const DEEPEST: usize = 100;
 /// The most characters of an error's text.
@@ -30,23 +32,45 @@ class _AwTrace:
 ";
 const CALL: &str = "handler(_aw_input, _aw_output, _aw_expected, _aw_metadata, _AwTrace(_aw_spans))";
 
+/// What a refusal of a missing part of Python ends with.
+const LACKING: &str = "; docs/CODE-SCORERS.md lists what this Python does not have";
+
+static IMPORT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^[ \t]*(?P<word>import|from)[ \t]+(?P<module>[A-Za-z_][\w.]*)").expect("a valid expression")
+});
 static ASYNC_HANDLER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^async[ \t]+def[ \t]+handler\b").expect("a valid expression"));
 
-/// Looks at a script: whether it compiles, runs, and has a handler.
+/// Looks at a script: whether it compiles, runs, has a handler, and imports only what there is.
 pub(super) fn check(script: &str, terms: &Terms) -> Reply {
+    look_at(script, terms).map_or_else(Reply::Refused, |()| Reply::Usable)
+}
+
+fn look_at(script: &str, terms: &Terms) -> Result<(), String> {
     // By itself first, so that what is left open at its end is told, rather than closed by what follows.
-    match compile(script.to_owned()).and_then(|_| compile(format!("{script}\ncallable(handler)\n"))) {
-        Err(error) => Reply::Refused(refusal(&error)),
-        Ok(compiled) => match execute(&compiled, Vec::new(), terms) {
-            Ok(MontyObject::Bool(true)) => Reply::Usable,
-            Ok(_) => Reply::Refused("handler is no function".to_owned()),
-            Err(error) if lacks_handler(&error) => {
-                Reply::Refused("the script defines no handler(input, output, expected, metadata, trace)".to_owned())
-            }
-            Err(error) => Reply::Refused(why(&error, script, terms)),
-        },
+    compile(script.to_owned()).map_err(|error| refusal(&error))?;
+    lacking_import(script, terms)?;
+    let compiled = compile(format!("{script}\nhandler\n")).map_err(|error| refusal(&error))?;
+    match execute(&compiled, Vec::new(), terms).map_err(|error| why(&error, script, terms))? {
+        MontyObject::Function { .. } => Ok(()),
+        MontyObject::Repr(text) if text.starts_with("<function") => Ok(()),
+        other => Err(format!("handler is no function but {}", shorten(&other.py_repr(), LONGEST_ERROR))),
     }
+}
+
+/// Refuses imports of modules that there are not, wherever they stand: those inside functions would else be found at work only.
+fn lacking_import(script: &str, terms: &Terms) -> Result<(), String> {
+    for found in IMPORT.captures_iter(script) {
+        let (module, word) = (&found["module"], found.name("word").map_or(0, |word| word.start()));
+        let probe = compile(format!("import {module}\n")).and_then(|probe| execute(&probe, Vec::new(), terms));
+        let Err(error) = probe else { continue };
+        // In a text or a comment it is no import: there it can be broken without harm.
+        if compile(format!("{}){}", &script[..word], &script[word..])).is_err() {
+            let line = script[..word].matches('\n').count() + 1;
+            return Err(format!("{} (line {line}){LACKING}", error.summary()));
+        }
+    }
+    Ok(())
 }
 
 /// Calls a script's handler.
@@ -160,17 +184,13 @@ fn json(value: &MontyObject, depth: usize, room: &mut usize) -> Result<Value, St
     Ok(value)
 }
 
-fn lacks_handler(error: &MontyException) -> bool {
-    error.exc_type() == ExcType::NameError && error.message().is_some_and(|message| message.contains("'handler'"))
-}
-
 /// Why a script can't be compiled: a syntax error, or a part of Python that the interpreter does not have.
 fn refusal(error: &MontyException) -> String {
-    let hint = match error.exc_type() {
-        ExcType::NotImplementedError => "; docs/CODE-SCORERS.md lists what this Python does not have",
-        _ => "",
-    };
-    format!("{}{}{hint}", shorten(&error.summary(), LONGEST_ERROR), line(error, usize::MAX))
+    let message = error.message().unwrap_or_default();
+    if let (ExcType::NotImplementedError, Some(lacking)) = (error.exc_type(), message.strip_prefix(NOT_YET)) {
+        return format!("this Python does not have {lacking}{}{LACKING}", line(error, usize::MAX));
+    }
+    format!("{}{}", shorten(&error.summary(), LONGEST_ERROR), line(error, usize::MAX))
 }
 
 /// Why a script failed, with the line of its own that was reached last.
@@ -178,7 +198,13 @@ fn why(error: &MontyException, script: &str, terms: &Terms) -> String {
     let message = error.message().unwrap_or_default();
     match error.exc_type() {
         ExcType::TimeoutError if message.starts_with("time limit exceeded") => super::too_late(terms.soft_limit()),
-        ExcType::NameError if lacks_handler(error) => "the script defines no handler".to_owned(),
+        ExcType::NameError if message.contains("'handler'") => {
+            "the script defines no handler(input, output, expected, metadata, trace)".to_owned()
+        }
+        ExcType::NotImplementedError if message.starts_with("OS function ") => {
+            let function = message.split('\'').nth(1).unwrap_or_default();
+            format!("{function} is not there: scripts have no way to the operating system")
+        }
         _ => format!("{}{}", shorten(&error.summary(), LONGEST_ERROR), line(error, script.lines().count())),
     }
 }

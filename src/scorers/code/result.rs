@@ -16,13 +16,14 @@ const LONGEST_EXTRA: usize = 64 << 10;
 pub(super) const LONGEST_RESULT: usize = 256 << 10;
 
 /// A score as an engine found it, before it is known to be one.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(not(any(feature = "javascript", feature = "python")), allow(dead_code, reason = "only engines make them"))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Found {
     /// null or None.
     Nothing,
     Boolean(bool),
-    /// Any number, finite or not.
+    /// Any number, finite or not; as text where it travels, for JSON has none that is not finite.
+    #[serde(with = "as_text")]
     Number(f64),
     /// Something else, as it would be written in the script's language.
     Other(String),
@@ -52,7 +53,7 @@ impl Said {
             Found::Boolean(good) => Some(f64::from(u8::from(good))),
             Found::Number(number) if Goodness::new(number).is_some() => Some(number),
             Found::Number(number) => {
-                return Err(format!("handler returned {what}{number}, which is not within 0 and 1"));
+                return Err(format!("handler returned {what}{}, which is not within 0 and 1", digits(number)));
             }
             Found::Other(text) => {
                 let text = shorten(&text, LONGEST_REPEAT);
@@ -69,28 +70,50 @@ impl Said {
             Some(other) => Some(shorten(&other.to_string(), LONGEST_REASON)),
         };
         extra.remove("score");
-        let length = serde_json::to_string(&extra).map_or(usize::MAX, |text| text.len());
-        if length > LONGEST_EXTRA {
-            return Err(format!(
-                "handler returned {length} bytes beside its score and reason; at most {LONGEST_EXTRA} are kept"
-            ));
-        }
+        check_extra(&extra)?;
         Ok(Self { score, reason: reason.filter(|reason| !reason.trim().is_empty()), extra })
     }
 
-    /// The outcome. The score is looked at again: what a worker says is not believed.
+    /// The outcome. All of it is looked at again: what a worker says is not believed.
     pub(super) fn into_outcome(self) -> CodeOutcome {
-        let outcome = match self.score {
-            None => {
-                Outcome::Declined { reason: self.reason.clone().unwrap_or_else(|| "the script declined".to_owned()) }
-            }
-            Some(score) => match Goodness::new(score) {
-                Some(goodness) => Outcome::Scored { goodness },
-                None => Outcome::failed(format!("handler returned {score}, which is not within 0 and 1")),
-            },
+        let Self { score, reason, extra } = self;
+        let reason = reason.map(|reason| shorten(&reason, LONGEST_REASON));
+        let outcome = match score.map(|score| Goodness::new(score).ok_or(score)) {
+            Some(Err(score)) => Outcome::failed(format!("handler returned {score}, which is not within 0 and 1")),
+            Some(Ok(goodness)) => Outcome::Scored { goodness },
+            None => Outcome::Declined { reason: reason.clone().unwrap_or_else(|| "the script declined".to_owned()) },
         };
-        CodeOutcome { outcome, reason: self.reason, extra: self.extra }
+        match check_extra(&extra) {
+            Ok(()) => CodeOutcome { outcome, reason, extra },
+            Err(why) => CodeOutcome::without_score(Outcome::failed(why)),
+        }
     }
+}
+
+fn check_extra(extra: &Map<String, Value>) -> Result<(), String> {
+    let length = serde_json::to_string(extra).map_or(usize::MAX, |text| text.len());
+    if length <= LONGEST_EXTRA {
+        return Ok(());
+    }
+    Err(format!("handler returned {length} bytes beside its score and reason; at most {LONGEST_EXTRA} are kept"))
+}
+
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(number)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A number without a long row of zeroes.
+fn digits(number: f64) -> String {
+    if number.is_finite() && number.abs() >= 1e15 { format!("{number:e}") } else { number.to_string() }
 }
 
 /// At most so many characters of a text, with a mark where something is missing.
@@ -129,7 +152,7 @@ mod tests {
     #[test]
     fn anything_else_fails_with_the_value() {
         for (found, value) in [
-            (Found::Number(1e308), "1000000"),
+            (Found::Number(1e308), "returned 1e308,"),
             (Found::Number(f64::NAN), "NaN"),
             (Found::Number(f64::INFINITY), "inf"),
             (Found::Number(-0.1), "-0.1"),

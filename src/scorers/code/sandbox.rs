@@ -57,18 +57,19 @@ fn close_inherited_files() {
     }
 }
 
-/// Sets the limits of the kernel. `memory` is what may be used beyond what the process uses by now, in bytes.
+/// Sets the limits of the kernel. `memory` is what may be used beyond what the process uses by now, in bytes; `files` is how many
+/// may be open, the three that every process has among them.
 ///
 /// # Errors
 /// Which limit could not be set.
-pub(super) fn limit(memory: u64) -> Result<(), String> {
+pub(super) fn limit(memory: u64, files: u64) -> Result<(), String> {
     let limits = [
         (Resource::RLIMIT_STACK, STACK),
         (Resource::RLIMIT_AS, address_space()?.saturating_add(memory)),
         (Resource::RLIMIT_FSIZE, 0),
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_NPROC, 0),
-        (Resource::RLIMIT_NOFILE, 3),
+        (Resource::RLIMIT_NOFILE, files),
     ];
     for (resource, most) in limits {
         let (_, already) = getrlimit(resource).map_err(|error| format!("it can't see its limits: {error}"))?;
@@ -106,14 +107,30 @@ pub(super) fn limit_processor_time(seconds: u64) -> Result<(), String> {
 /// # Errors
 /// Why the kernel can't do so.
 pub fn seal() -> Result<(), String> {
+    apply_filter(&filter()?).map_err(|error| format!("this kernel takes no system call filter: {error}"))
+}
+
+/// What [`seal`] hands to the kernel, for a program that hands it over itself: instructions of eight bytes, as hex.
+///
+/// # Errors
+/// As those of [`seal`].
+pub(super) fn filter_as_hex() -> Result<String, String> {
+    let bytes = filter()?.into_iter().flat_map(|one| {
+        let [code_low, code_high] = one.code.to_ne_bytes();
+        let [a, b, c, d] = one.k.to_ne_bytes();
+        [code_low, code_high, one.jt, one.jf, a, b, c, d]
+    });
+    Ok(crate::domain::span::hex(&bytes.collect::<Vec<_>>()))
+}
+
+fn filter() -> Result<BpfProgram, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)
         .map_err(|_| format!("there is no system call filter for {} processors", std::env::consts::ARCH))?;
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let filter = allowed()
+    allowed()
         .and_then(|rules| SeccompFilter::new(rules, refused, SeccompAction::Allow, arch))
         .and_then(BpfProgram::try_from)
-        .map_err(|error| format!("the system call filter is broken: {error}"))?;
-    apply_filter(&filter).map_err(|error| format!("this kernel takes no system call filter: {error}"))
+        .map_err(|error| format!("the system call filter is broken: {error}"))
 }
 
 /// What is left: system calls, each with the rules of which one must hold, if it has any.
@@ -139,6 +156,7 @@ fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendErro
         libc::SYS_rt_sigprocmask,
         libc::SYS_rt_sigreturn,
         libc::SYS_sched_yield,
+        libc::SYS_setitimer,
         libc::SYS_sigaltstack,
     ] {
         rules.insert(plain, Vec::new());

@@ -10,6 +10,9 @@ use super::{Language, has_engine, sandbox};
 pub(super) fn work(terms: &str) -> ExitCode {
     let (mut from, mut to) = (io::stdin().lock(), io::stdout().lock());
     let ready = serde_json::from_str::<Terms>(terms).map_err(|error| error.to_string()).and_then(|terms| {
+        if let Some(python) = &terms.cpython {
+            super::cpython::become_python(python, &terms)?;
+        }
         prepare(&terms)?;
         Ok(terms)
     });
@@ -24,7 +27,7 @@ pub(super) fn work(terms: &str) -> ExitCode {
 fn prepare(terms: &Terms) -> Result<(), String> {
     sandbox::drop_privileges()?;
     warm_up(terms)?;
-    sandbox::limit(terms.memory)?;
+    sandbox::limit(terms.memory, 3)?;
     sandbox::seal()
 }
 

@@ -43,7 +43,7 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (
         JavaScript,
         "const handler = () => { let n = 3n; for (let i = 0; i < 40; i++) n = n * n; return 1 }",
-        &["ran longer than", "memory"],
+        &["BigInt is too large", "ran longer than", "memory"],
     ),
     (
         Python,
@@ -71,6 +71,11 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     ),
     (Python, "def handler(*a):\n    x = [1]\n    while True:\n        x = x + x\n", &["memory", "Memory"]),
     (Python, "def handler(*a):\n    return 'x' * (10 ** 12)\n", &["memory", "Memory"]),
+    (
+        JavaScript,
+        "const handler = () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); return 1 }",
+        &["handler threw"],
+    ),
     // Deep recursion, at work and in the compiler.
     (JavaScript, "function handler() { return handler() + 1 }", &["stack", "recurs"]),
     (
@@ -81,8 +86,8 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (Python, "def handler(*a):\n    return handler(*a)\n", &["RecursionError"]),
     (
         Python,
-        "def handler(*a):\n    x = []\n    for i in range(1000000):\n        x = [x]\n    return x == x and str(x) == ''\n",
-        &["Recursion", "recurs", "nested", "ran longer", "returned"],
+        "def handler(*a):\n    x = []\n    for i in range(1000000):\n        x = [x]\n    return x\n",
+        &["returned [[[", "ran longer"],
     ),
     // Files, sockets, programs, the environment.
     (JavaScript, "const handler = () => process.env.PATH.length", &["process is not defined"]),
@@ -91,13 +96,13 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (JavaScript, "const handler = async () => (await import('os')).exec(['sh'])", &["handler threw"]),
     (JavaScript, "const handler = () => fetch('http://127.0.0.1/')", &["fetch is not defined"]),
     (JavaScript, "const handler = () => new Worker('x')", &["Worker is not defined"]),
-    (Python, "import os\ndef handler(*a):\n    return len(os.environ['PATH'])\n", &["handler raised", "Error"]),
-    (Python, "import os\ndef handler(*a):\n    return os.getenv('PATH') and 1\n", &["Error", "declined"]),
-    (Python, "def handler(*a):\n    return len(open('/etc/passwd').read())\n", &["Error"]),
+    (Python, "import os\ndef handler(*a):\n    return len(os.environ['PATH'])\n", &["no way to the operating system"]),
+    (Python, "import os\ndef handler(*a):\n    return os.getenv('PATH') and 1\n", &["no way to the operating system"]),
+    (Python, "def handler(*a):\n    return len(open('/etc/passwd').read())\n", &["no way to the operating system"]),
     (
         Python,
         "from pathlib import Path\ndef handler(*a):\n    return len(Path('/etc/passwd').read_text())\n",
-        &["Error"],
+        &["no way to the operating system"],
     ),
     (Python, "import socket\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
     (Python, "import subprocess\ndef handler(*a):\n    return 1\n", &["ModuleNotFoundError"]),
@@ -105,7 +110,7 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (Python, "import os\ndef handler(*a):\n    return os.system('sh')\n", &["Error"]),
     (Python, "def handler(*a):\n    return __import__('os').fork()\n", &["Error"]),
     // Results that are none.
-    (JavaScript, "const handler = () => 1e308", &["not within 0 and 1"]),
+    (JavaScript, "const handler = () => 1e308", &["1e308, which is not within 0 and 1"]),
     (JavaScript, "const handler = () => NaN", &["NaN, which is not within"]),
     (JavaScript, "const handler = () => -0.1", &["-0.1, which is not within"]),
     (JavaScript, "const handler = () => '0.9'", &["returned \"0.9\""]),
@@ -120,9 +125,9 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (JavaScript, "const handler = () => { throw { toString: null } }", &["handler threw {\"toString\":null}"]),
     (JavaScript, "const handler = () => { throw null }", &["handler threw null"]),
     (JavaScript, "const handler = () => { throw new Error('x'.repeat(10 << 20)) }", &["bytes in all"]),
-    (JavaScript, "const handler = () => new Proxy({}, { get() { throw 1 } })", &["handler threw 1", "Proxy", "proxy"]),
+    (JavaScript, "const handler = () => new Proxy({}, { get() { throw 1 } })", &["returned proxy"]),
     (JavaScript, "Object.prototype.score = 7; const handler = () => ({})", &["a score of 7"]),
-    (Python, "def handler(*a):\n    return 1e308\n", &["not within 0 and 1"]),
+    (Python, "def handler(*a):\n    return 1e308\n", &["1e308, which is not within 0 and 1"]),
     (Python, "def handler(*a):\n    return float('nan')\n", &["NaN, which is not within"]),
     (Python, "def handler(*a):\n    return {'score': float('inf')}\n", &["a score of inf"]),
     (Python, "def handler(*a):\n    return -0.1\n", &["-0.1, which is not within"]),
@@ -132,7 +137,7 @@ const HOSTILE: &[(Language, &str, &[&str])] = &[
     (Python, "def handler(*a):\n    return 'x' * (10 << 20)\n", &["bytes in all"]),
     (Python, "def handler(*a):\n    return {'score': 1, 'reason': 'x' * (10 << 20)}\n", &["bytes; at most"]),
     (Python, "def other(*a):\n    return 1\n", &["defines no handler"]),
-    (Python, "def handler(*a):\n    raise Exception({'a': 1})\n", &["handler raised Exception"]),
+    (Python, "def handler(*a):\n    raise Exception({'a': 1})\n", &["exceptions can only be"]),
 ];
 
 const GOOD: &str = "const handler = (input) => input.length > 3";

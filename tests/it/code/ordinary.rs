@@ -119,7 +119,17 @@ async fn what_is_wrong_with_a_script_is_told_with_its_line_before_it_is_saved() 
         (Python, "handler = 3\n", "no function"),
         (Python, "def handler(*a):\n    match a:\n        case _:\n            return 1\n", "(line 2)"),
         (Python, "def handler(*a):\n    x = 1\n    yield x\n", "(line 3)"),
-        (Python, "import statistics\ndef handler(*a):\n    return 1\n", "(line 1)"),
+        (
+            Python,
+            "def handler(*a):\n    class A(object):\n        pass\n    return 1\n",
+            "does not have class inheritance",
+        ),
+        (Python, "import statistics\ndef handler(*a):\n    return 1\n", "'statistics' (line 1)"),
+        (
+            Python,
+            "def handler(*a):\n    'import x'\n    from numpy.linalg import norm\n    return 1\n",
+            "'numpy.linalg' (line 3)",
+        ),
         (Python, "x = '''\ndef handler(*a):\n    return 1\n", "line"),
         (Python, "def handler(*a):\n    return 1\nx = 1 / 0\n", "(line 3)"),
     ] {
@@ -128,6 +138,13 @@ async fn what_is_wrong_with_a_script_is_told_with_its_line_before_it_is_saved() 
     }
     let long = format!("const handler = () => 1 //{}", "x".repeat(300_000));
     assert!(scorers.check(JavaScript, &long).await.unwrap_err().contains("bytes"));
+}
+
+#[tokio::test]
+async fn an_import_that_is_only_text_is_no_import() {
+    let scorers = scorers();
+    let script = "import re\nHELP = \"\"\"\nimport numpy\nfrom x import y\n\"\"\"\ndef handler(*a):\n    # import z\n    return 1\n";
+    assert_eq!(scorers.check(Python, script).await, Ok(()));
 }
 
 #[tokio::test]
@@ -148,7 +165,7 @@ async fn a_failure_says_what_happened_and_in_which_line() {
         (JavaScript, "const handler = () => { throw { code: 5 } }", "handler threw {\"code\":5}"),
         (JavaScript, "const handler = () => new Promise(() => {})", "nothing can settle"),
         (JavaScript, "const handler = () => undefined", "undefined"),
-        (Python, "def handler(*a):\n    x = {}\n    return x['k']\n", "handler raised KeyError: 'k' (line 3)"),
+        (Python, "def handler(*a):\n    x = {}\n    return x['k']\n", "handler raised KeyError: k (line 3)"),
         (Python, "def handler(*a):\n    raise ValueError('no')\n", "handler raised ValueError: no (line 2)"),
         (Python, "def handler(a, b):\n    return 1\n", "TypeError"),
     ] {

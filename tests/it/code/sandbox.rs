@@ -40,7 +40,7 @@ fn a_sealed_thread_opens_nothing_and_starts_nothing_and_still_computes() {
 
 /// A worker process of the real program, ready for work.
 fn worker() -> Child {
-    let terms = r#"{"soft_ms": 1000, "cpu_seconds": 5, "memory": 268435456}"#;
+    let terms = r#"{"soft_ms": 1000, "cpu_seconds": 5, "memory": 268435456, "cpython": null}"#;
     let mut child = Command::new(env!("CARGO_BIN_EXE_afterword"))
         .args(["__scorer-worker", terms])
         .stdin(Stdio::piped())

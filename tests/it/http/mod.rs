@@ -5,6 +5,7 @@ mod auth;
 mod bad_input;
 mod catalogue;
 mod custom;
+mod explain;
 mod groups;
 mod milestone;
 mod otlp;
