@@ -8,6 +8,7 @@ use super::conversation::Agent;
 use super::group::{MemberKind, Severity};
 use super::ids::{GroupId, SessionId, TraceId};
 use super::outcome::Outcome;
+use super::redact::Counts;
 use super::time::Timestamp;
 
 /// How a scorer comes by its opinion.
@@ -53,6 +54,12 @@ pub struct MemberReport {
     /// The share of the transcript that it was shown, 0-1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<f64>,
+    /// How much of each kind was hidden from it.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub redactions: Counts,
+    /// Whether it could not be asked because the judge budget ran out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_budget: bool,
 }
 
 impl MemberReport {
@@ -64,7 +71,7 @@ impl MemberReport {
             gate: self.gate,
             outcome: self.outcome.clone(),
             detail: self.detail.clone(),
-            out_of_budget: false,
+            out_of_budget: self.out_of_budget,
         }
     }
 }

@@ -14,9 +14,11 @@ mod request;
 mod scorers;
 mod scores;
 mod sessions;
+mod settings;
 mod signals;
 mod spans;
 mod sweep;
+mod usage;
 mod wire;
 
 use std::io;
@@ -106,6 +108,8 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
+        .route("/agent-monitoring/settings/redaction", get(settings::redaction).put(settings::set_redaction))
+        .route("/agent-monitoring/usage", get(usage::read))
         .route("/monitor/signals", get(signals::list))
         .route("/monitor/signals/{id}", get(signals::read))
         .route("/agent-monitoring/signals", get(signals::list))

@@ -16,6 +16,7 @@ use super::wire::number;
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
+use crate::domain::redact::Counts;
 use crate::domain::signal::group_key;
 use crate::domain::verdict::{MemberReport, ScorerKind};
 use crate::store::VerdictRow;
@@ -75,6 +76,8 @@ struct MemberShown {
     evidence: Vec<u32>,
     /// The share of the conversation that it was shown, 0-1.
     shown: Option<Value>,
+    /// How much of each kind was hidden from it.
+    redactions: Counts,
 }
 
 impl From<MemberReport> for MemberShown {
@@ -100,6 +103,7 @@ impl From<MemberReport> for MemberShown {
             justification: report.justification,
             evidence: report.evidence,
             shown: report.shown.map(number),
+            redactions: report.redactions,
         }
     }
 }

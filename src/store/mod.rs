@@ -9,6 +9,7 @@ mod plan;
 mod projects;
 mod record;
 mod sessions;
+mod settings;
 mod signals;
 mod spans;
 mod sql;
@@ -32,7 +33,7 @@ pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
 pub use ingest::{Arrival, Receipt};
-pub use ledger::JudgeCall;
+pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use record::{Recorded, SessionEnd, Try};
@@ -190,7 +191,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 11] = [
+static STATEMENTS: [&sql::Statements; 12] = [
     &catalogue::ALL,
     &ingest::ALL,
     &ledger::ALL,
@@ -198,6 +199,7 @@ static STATEMENTS: [&sql::Statements; 11] = [
     &projects::ALL,
     &record::ALL,
     &sessions::ALL,
+    &settings::ALL,
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,

@@ -48,12 +48,12 @@ statements! {
         INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
             outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
-            shown Real) = "INSERT INTO verdict_members (project_id, session_id, group_id, revision, round, sequence,
+            shown Real, redactions Text) = "INSERT INTO verdict_members (project_id, session_id, group_id, revision, round, sequence,
                 position, name, kind, ref_id, version, weight, gate, scorer_kind, outcome, goodness, reason, permanence,
-                detail, justification, evidence, shown)
+                detail, justification, evidence, shown, redactions)
             SELECT project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version,
-                weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown
-            FROM v";
+                weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown,
+                redactions FROM v";
         REQUEUE(0; project_id Text, session_id Text, visible_at Int) = "UPDATE queue SET visible_at = v.visible_at,
                 lease_token = NULL, lease_owner = NULL, leased_at = NULL
             FROM v WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id";
@@ -311,6 +311,9 @@ fn member_columns(member: &MemberReport) -> Vec<Arg> {
     } else {
         Some(serde_json::Value::from(member.evidence.clone()).to_string())
     };
+    // Names and numbers always make JSON.
+    let redactions =
+        (!member.redactions.is_empty()).then(|| serde_json::to_string(&member.redactions).unwrap_or_default());
     args![
         &member.name,
         member.kind.as_str(),
@@ -327,6 +330,7 @@ fn member_columns(member: &MemberReport) -> Vec<Arg> {
         member.justification.clone(),
         evidence,
         member.shown,
+        redactions,
     ]
 }
 

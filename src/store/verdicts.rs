@@ -12,6 +12,7 @@ use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, ProjectId, SessionId, TraceId, VerdictId};
 use crate::domain::outcome::{Goodness, Outcome, Permanence};
 use crate::domain::ratings::Rated;
+use crate::domain::redact::Counts;
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::MemberReport;
 
@@ -20,7 +21,7 @@ statements! {
             gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at
         FROM verdicts WHERE project_id = $1 AND session_id = $2";
     MEMBERS_OF_SESSION = "SELECT group_id, revision, round, sequence, name, kind, ref_id, version, weight, gate, scorer_kind,
-            outcome, goodness, reason, permanence, detail, justification, evidence, shown
+            outcome, goodness, reason, permanence, detail, justification, evidence, shown, redactions
         FROM verdict_members WHERE project_id = $1 AND session_id = $2
         ORDER BY group_id, revision, round, sequence, position";
     RATINGS = "SELECT session_id, last_turn_at, revision, round, sequence, rating FROM verdicts
@@ -212,6 +213,8 @@ fn read_member(row: &Row) -> Result<MemberReport> {
         justification: row.opt_text(16)?,
         evidence: row.opt_text(17)?.map_or(Ok(Vec::new()), |text| from_json(&text))?,
         shown: row.opt_real(18)?,
+        redactions: row.opt_text(19)?.map_or(Ok(Counts::new()), |text| from_json(&text))?,
+        out_of_budget: false,
     })
 }
 

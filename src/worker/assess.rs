@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Worker;
-use super::panel::{Panel, Question};
+use super::panel::{Answered, Panel, Question, Waits};
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
-use crate::domain::group::Severity;
+use crate::domain::group::{MemberKind, Severity};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
-use crate::domain::judge::Judgement;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::redact::{self, Counts, Kind};
 use crate::domain::span::StoredSpan;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Micros, Timestamp};
 use crate::domain::verdict::{MemberReport, Verdict};
 use crate::store::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, SessionEnd, StoreError, Try};
 
@@ -38,6 +38,8 @@ pub(super) struct Reading {
     pub(super) user_side: String,
     pub(super) agent_side: String,
     digest: String,
+    /// What may leave the process, where the project has something hidden, and how much of each kind that was.
+    redacted: Option<(Conversation, Counts)>,
 }
 
 impl Reading {
@@ -48,7 +50,25 @@ impl Reading {
             agent_side: conversation.agent_side(),
             digest: conversation.digest(),
             conversation,
+            redacted: None,
         }
+    }
+
+    fn redact(&mut self, kinds: &[Kind]) {
+        if !kinds.is_empty() {
+            self.redacted = Some(redact::conversation(&self.conversation, kinds));
+        }
+    }
+
+    /// The conversation as it may leave the process.
+    pub(super) fn outward(&self) -> &Conversation {
+        self.redacted.as_ref().map_or(&self.conversation, |(outward, _)| outward)
+    }
+
+    /// How much of each kind is hidden in it.
+    pub(super) fn redactions(&self) -> &Counts {
+        const NONE: &Counts = &Counts::new();
+        self.redacted.as_ref().map_or(NONE, |(_, counts)| counts)
     }
 }
 
@@ -77,10 +97,29 @@ impl Worker {
             }
         }
         if !wanted.is_empty() {
-            let reading = Reading::of(claim.session.clone(), spans);
-            tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await);
+            let mut reading = Reading::of(claim.session.clone(), spans);
+            match self.redact(&claim.project, &mut reading, &wanted).await {
+                Ok(()) => tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await),
+                Err(error) => tries.extend(wanted.iter().map(|(it, _, group)| self.erred(&group.id, it, &error, now))),
+            }
         }
         SessionEnd { claim, tries }
+    }
+
+    /// Hides what the project asks for, where a judge is going to see the session.
+    async fn redact(
+        &self,
+        project: &ProjectId,
+        reading: &mut Reading,
+        wanted: &[(Assessment, i64, &GatheredGroup)],
+    ) -> Result<(), StoreError> {
+        let is_judged =
+            |group: &GatheredGroup| group.spec.members.iter().any(|member| member.kind == MemberKind::Judge);
+        if wanted.iter().any(|(_, _, group)| is_judged(group)) {
+            let chosen = self.store.redaction(project).await?;
+            reading.redact(chosen.as_deref().unwrap_or(self.judges.redact()));
+        }
+        Ok(())
     }
 
     /// Checks once more what planning decided: the world may have moved on since.
@@ -136,7 +175,9 @@ impl Worker {
                     tries.push(self.conclude(&due, read, reading, &answers, now));
                 }
             }
-            Err(error) => tries.extend(due.iter().map(|(due, _)| self.erred(due, &error, now))),
+            Err(error) => {
+                tries.extend(due.iter().map(|(due, _)| self.erred(&due.group.id, due.assessment, &error, now)))
+            }
         }
         tries
     }
@@ -147,21 +188,26 @@ impl Worker {
         due: &Due<'_>,
         read: Goal,
         reading: &Reading,
-        answers: &BTreeMap<String, Judgement>,
+        answers: &BTreeMap<String, Answered>,
         now: Timestamp,
     ) -> Try {
         let members = due.panel.reports(answers);
         let opinions: Vec<Opinion> = members.iter().map(MemberReport::opinion).collect();
         let waiting_for = members.iter().find(|member| member.outcome.is_transient());
         let group = due.group.id.clone();
+        let waits = due.panel.waits(answers);
         if let Some(member) = waiting_for
             // A gate that failed decides, whatever the others would have said.
             && compose::failing_gate(&opinions).is_none()
-            && !self.settings.retry.is_panel_wait_over(due.assessment.first_deferred_at, now)
+            && (waits.held || !self.settings.retry.is_panel_wait_over(due.assessment.first_deferred_at, now))
         {
-            let wait = self.settings.retry.deferrals.after(tries_so_far(due.assessment.deferrals), self.entropy.unit());
-            let reason = format!("{}: {}", member.name, member.outcome.reason().unwrap_or_default());
-            return Try { group, ending: Ending::Deferred { until: now + wait, reason }, verdict: None };
+            let reason = if waits.out_of_budget {
+                compose::compose(&opinions).justification
+            } else {
+                format!("{}: {}", member.name, member.outcome.reason().unwrap_or_default())
+            };
+            let until = self.next_try(due.assessment, waits, now);
+            return Try { group, ending: Ending::Deferred { until, reason, held: waits.held }, verdict: None };
         }
         let incomplete = waiting_for.is_some();
         let verdict = verdict(due.group, read, reading, &opinions, members, incomplete, now);
@@ -170,10 +216,24 @@ impl Worker {
         Try { group, ending, verdict: Some(verdict) }
     }
 
-    fn erred(&self, due: &Due<'_>, error: &StoreError, now: Timestamp) -> Try {
-        let wait = self.settings.retry.errors.after(tries_so_far(due.assessment.attempts), self.entropy.unit());
+    /// When a member that could not answer may be able to.
+    fn next_try(&self, assessment: &Assessment, waits: Waits, now: Timestamp) -> Timestamp {
+        let deferrals = self.settings.retry.deferrals;
+        let known = now + Micros::from(waits.at_least);
+        if waits.out_of_budget {
+            return Timestamp::start_of_day(now.day() + 1).max(known);
+        }
+        if waits.held {
+            // Spread, so that what is held together does not come back together.
+            return known + deferrals.after(1, self.entropy.unit());
+        }
+        known.max(now + deferrals.after(tries_so_far(assessment.deferrals), self.entropy.unit()))
+    }
+
+    fn erred(&self, group: &GroupId, assessment: &Assessment, error: &StoreError, now: Timestamp) -> Try {
+        let wait = self.settings.retry.errors.after(tries_so_far(assessment.attempts), self.entropy.unit());
         let ending = Ending::Erred { until: now + wait, error: error.to_string() };
-        Try { group: due.group.id.clone(), ending, verdict: None }
+        Try { group: group.clone(), ending, verdict: None }
     }
 
     /// The end of a try that a bug cut short: every due assessment of the session had an error of our own.

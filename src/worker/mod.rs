@@ -4,6 +4,7 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod in_flight;
 mod panel;
 mod pass;
 mod record;
@@ -16,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::ids::ProjectId;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::scorers::judge::JudgeClient;
@@ -60,9 +62,16 @@ pub struct Worker {
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    /// What judges are being asked, by project and reuse key.
+    in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
 }
 
 impl Worker {
+    /// What judges are asked with.
+    pub fn judges(&self) -> &JudgeClient {
+        &self.judges
+    }
+
     /// A worker on a store. Must be called inside a Tokio runtime: its recorder runs there until the worker is dropped.
     pub fn new(
         store: Store,
@@ -83,6 +92,7 @@ impl Worker {
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
             recorder,
+            in_flight: in_flight::InFlight::default(),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Judges: what an LLM is asked about a conversation, and how its reply is read.
 
+mod models;
 mod prompt;
 mod reply;
 mod spec;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 
+pub use models::{Model, ModelTable, USUAL_CONTEXT};
 pub use prompt::{Messages, Question};
 pub use reply::{Unreadable, read, schema};
 pub use spec::JudgeSpec;
