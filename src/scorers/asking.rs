@@ -113,9 +113,9 @@ impl<'a, 'b> Asking<'a, 'b> {
             Heard::Refused => end(Outcome::failed("refused"), Trouble::Refused),
             Heard::OtherForm => {
                 self.other_forms += 1;
-                // There are three forms to learn; an endpoint that goes on refusing does not take any.
+                // There are four forms to learn; an endpoint that goes on refusing does not take any.
                 let why = "the judge endpoint takes no form of request that is known here";
-                if self.other_forms > 3 { end(Outcome::failed(why), Trouble::Rejected) } else { None }
+                if self.other_forms > 4 { end(Outcome::failed(why), Trouble::Rejected) } else { None }
             }
             Heard::Rejected { why } | Heard::Unavailable { why, .. } | Heard::Unauthorised { why } => {
                 end(Outcome::failed(why), Trouble::Rejected)

@@ -10,6 +10,8 @@ mod fixture;
 mod house;
 mod http;
 mod import;
+mod judging;
+mod real_model;
 mod sdk;
 mod store;
 mod support;

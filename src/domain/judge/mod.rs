@@ -1,5 +1,7 @@
 //! Judges: what an LLM is asked about a conversation, and how its reply is read.
 
+#[cfg(test)]
+pub(crate) mod attacks;
 mod models;
 mod prompt;
 mod reply;

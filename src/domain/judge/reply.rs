@@ -47,15 +47,16 @@ pub enum Unreadable {
     NoEvidence,
 }
 
-/// The JSON schema of a reply, for structured output. It allows one value of `nonce`.
+/// The JSON schema of a reply, for structured output. It allows one value of `nonce`. Its bounds keep models that are held to
+/// it from going on without end.
 pub fn schema(nonce: &str) -> Value {
     json!({
         "type": "object",
         "properties": {
             "nonce": {"type": "string", "enum": [nonce]},
             "rating": {"type": ["number", "null"], "description": "0 to 10, or null where there is no basis for a rating"},
-            "justification": {"type": "string"},
-            "evidence": {"type": ["array", "null"], "items": {"type": "integer"}},
+            "justification": {"type": "string", "maxLength": 800},
+            "evidence": {"type": ["array", "null"], "items": {"type": "integer"}, "maxItems": 20},
         },
         "required": ["nonce", "rating", "justification", "evidence"],
         "additionalProperties": false,

@@ -122,6 +122,8 @@ pub(super) struct Endpoint {
 struct Dialect {
     /// The schema of the reply, as structured output.
     structured: bool,
+    /// Bounds of lengths in the schema.
+    bounded: bool,
     /// `max_completion_tokens` in place of `max_tokens`.
     completion_tokens: bool,
     /// A `temperature`.
@@ -130,7 +132,7 @@ struct Dialect {
 
 impl Default for Dialect {
     fn default() -> Self {
-        Self { structured: true, completion_tokens: false, temperature: true }
+        Self { structured: true, bounded: true, completion_tokens: false, temperature: true }
     }
 }
 
@@ -261,7 +263,11 @@ impl Endpoint {
         request: &Request<'_>,
         dialect: Dialect,
     ) -> Result<(StatusCode, HeaderMap, Vec<u8>), reqwest::Error> {
-        let mut call = self.http.post(self.url_for(request.model)).json(&self.wire.body(request, dialect));
+        let mut body = self.wire.body(request, dialect);
+        if !dialect.bounded {
+            unbound(&mut body);
+        }
+        let mut call = self.http.post(self.url_for(request.model)).json(&body);
         if let Some((name, key)) = &self.api_key {
             call = call.header(name, secret(name, key));
         }
@@ -332,7 +338,9 @@ impl Endpoint {
         let said: String = places.iter().filter_map(|place| body.pointer(place)).map(Value::to_string).collect();
         let mut known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
         let dialect = known.entry(model.to_owned()).or_default();
-        if self.wire.structure_words().iter().any(|name| said.contains(name)) {
+        if used.bounded && BOUNDS.iter().any(|name| said.contains(name)) {
+            dialect.bounded = false;
+        } else if self.wire.structure_words().iter().any(|name| said.contains(name)) {
             dialect.structured = false;
         } else if said.contains("max_completion_tokens") {
             dialect.completion_tokens = true;
@@ -383,6 +391,21 @@ fn secret(header: &HeaderName, key: &SecretString) -> HeaderValue {
     let mut value = HeaderValue::from_str(&text).expect("the key was checked when the endpoint was made");
     value.set_sensitive(true);
     value
+}
+
+/// The keywords of a schema that bound lengths; some providers refuse them.
+const BOUNDS: [&str; 2] = ["maxLength", "maxItems"];
+
+/// Takes the bounds of lengths out of whatever schema is in there.
+fn unbound(value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            entries.retain(|key, _| !BOUNDS.contains(&key.as_str()));
+            entries.values_mut().for_each(unbound);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unbound),
+        _ => {}
+    }
 }
 
 /// The texts of a list of parts, joined.

@@ -4,6 +4,7 @@ use afterword::domain::assessment::{Assessment, Ending, Goal, State};
 use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
 use afterword::domain::outcome::{Goodness, Outcome, Permanence};
+use afterword::domain::redact::Kind;
 use afterword::domain::time::Micros;
 use afterword::domain::verdict::{MemberReport, ScorerKind};
 use afterword::store::{Gathering, Recorded, SavedGroup, SessionEnd, SignalFilter, VerdictRow};
@@ -56,6 +57,8 @@ fn reports() -> Vec<MemberReport> {
         justification: Some("line one\nline \"two\"".to_owned()),
         evidence: vec![1, 2, 40],
         shown: Some(1.0 / 3.0),
+        redactions: [(Kind::Email, 2)].into(),
+        out_of_budget: false,
     };
     let outcomes = [
         Outcome::Declined { reason: "can't tell".to_owned() },
@@ -75,6 +78,8 @@ fn reports() -> Vec<MemberReport> {
         justification: None,
         evidence: Vec::new(),
         shown: None,
+        redactions: Default::default(),
+        out_of_budget: false,
         ..base.clone()
     });
     std::iter::once(base.clone()).chain(others).collect()

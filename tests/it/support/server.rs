@@ -29,6 +29,8 @@ pub struct Plan<'a> {
     pub database: Option<String>,
     /// The judge that judge members ask.
     pub judge: Option<&'a Judge>,
+    /// How judges are asked; the address is that of `judge` where there is one.
+    pub judges: JudgeSettings,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// How long a sweep by hand may go on.
@@ -42,6 +44,7 @@ impl Default for Plan<'_> {
         Self {
             database: None,
             judge: None,
+            judges: JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() },
             request_timeout: Duration::from_secs(30),
             sweep_patience: Duration::from_mins(1),
             clock: None,
@@ -93,8 +96,13 @@ impl Server {
             store.create_key(&project.id, "t", now).await.unwrap(),
             store.create_key(&other.id, "t", now).await.unwrap(),
         ];
-        let worker =
-            Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges(plan.judge), worker_settings());
+        let worker = Worker::new(
+            store.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&entropy),
+            judges(plan.judge, plan.judges),
+            worker_settings(),
+        );
         let stop = CancellationToken::new();
         let api = Api {
             writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
@@ -119,12 +127,10 @@ impl Server {
     }
 }
 
-fn judges(judge: Option<&Judge>) -> Arc<JudgeClient> {
-    let base_url = judge.map(|judge| judge.base_url().to_owned());
+fn judges(judge: Option<&Judge>, settings: JudgeSettings) -> Arc<JudgeClient> {
+    let base_url = judge.map(|judge| judge.base_url().to_owned()).or(settings.base_url.clone());
     afterword::scorers::install_tls();
-    Arc::new(
-        JudgeClient::new(JudgeSettings { base_url, model: "test".to_owned(), ..JudgeSettings::default() }).unwrap(),
-    )
+    Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }).unwrap())
 }
 
 fn worker_settings() -> WorkerSettings {
