@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::{Args, Command, KeyCommand, KeyCreateArgs, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
-use super::{ExitCode, bench, check_config, demo, fail, import, print, sample, serve};
+use super::{ExitCode, bench, check_config, demo, explain, fail, import, print, sample, serve};
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Sources};
@@ -53,6 +53,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Work
         | Command::Import(_)
         | Command::Sweep(_)
+        | Command::Explain(_)
         | Command::Migrate
         | Command::Key(_) => match App::open(config).await {
             Ok(app) => {
@@ -72,6 +73,10 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Work => Box::pin(with_signals(app, serve::work)).await,
         Command::Import(args) => imported(&import::run(&app, args, style).await),
         Command::Sweep(args) => sweep(&app, args, style).await,
+        Command::Explain(args) => match app.worker() {
+            Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
         Command::Migrate => migrate(&app).await,
         Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
         Command::Sample(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => ExitCode::Usage,

@@ -6,6 +6,7 @@ pub mod check_config;
 pub mod commands;
 mod demo;
 mod exit;
+mod explain;
 mod import;
 pub mod progress;
 pub mod sample;

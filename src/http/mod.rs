@@ -4,6 +4,7 @@ mod auth;
 mod body;
 mod error;
 mod evaluation_settings;
+mod explain;
 mod groups;
 mod guard;
 mod health;
@@ -108,6 +109,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
+        .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
         .route("/agent-monitoring/settings/redaction", get(settings::redaction).put(settings::set_redaction))
         .route("/agent-monitoring/usage", get(usage::read))
         .route("/monitor/signals", get(signals::list))

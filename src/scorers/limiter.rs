@@ -57,7 +57,7 @@ impl Limiter {
         if let Some(lane) = lanes.get(model) {
             return Arc::clone(lane);
         }
-        let lane = Arc::new(Lane::new(self.limits));
+        let lane = Arc::new(Lane::new(model, self.limits));
         lanes.insert(model.to_owned(), Arc::clone(&lane));
         lane
     }
@@ -81,6 +81,7 @@ pub(super) enum Admission {
 
 /// One model at one endpoint.
 pub(super) struct Lane {
+    model: String,
     places: Semaphore,
     limits: Limits,
     began: Stopwatch,
@@ -105,9 +106,9 @@ pub(super) struct Pass<'a> {
 }
 
 impl Lane {
-    fn new(limits: Limits) -> Self {
+    fn new(model: &str, limits: Limits) -> Self {
         let places = Semaphore::new(limits.max_concurrency.clamp(1, Semaphore::MAX_PERMITS));
-        Self { places, limits, began: clock::stopwatch(), state: Mutex::default() }
+        Self { model: model.to_owned(), places, limits, began: clock::stopwatch(), state: Mutex::default() }
     }
 
     /// Waits for a place among the calls under way.
@@ -127,7 +128,17 @@ impl Lane {
 
     /// A question got no answer, however often it was asked.
     pub(super) fn gave_up(&self) {
-        self.state().gave_up(self.began.elapsed(), self.limits);
+        let mut state = self.state();
+        let before = state.openings;
+        state.gave_up(self.began.elapsed(), self.limits);
+        self.tell(state.openings > before, "it does not answer");
+    }
+
+    /// An operator should know: until the circuit closes, sessions wait.
+    fn tell(&self, opened: bool, why: &str) {
+        if opened {
+            tracing::warn!(model = %self.model, "the judge endpoint is asked nothing for a while: {why}; sessions wait for it");
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -143,7 +154,11 @@ impl Pass<'_> {
 
     /// The key was not accepted: answers how long the circuit is open now.
     pub(super) fn unauthorised(self) -> Duration {
-        self.lane.state().open(self.lane.began.elapsed(), self.lane.limits)
+        let mut state = self.lane.state();
+        let before = state.openings;
+        let pause = state.open(self.lane.began.elapsed(), self.lane.limits);
+        self.lane.tell(state.openings > before, "it does not accept the API key");
+        pause
     }
 
     /// The endpoint was not available, and may have asked to be left alone for a while. Answers whether the circuit is open:
@@ -169,21 +184,26 @@ impl Drop for Pass<'_> {
     }
 }
 
+/// What is left until then; `None` where that is over.
+fn left(until: Duration, now: Duration) -> Option<Duration> {
+    until.checked_sub(now).filter(|left| !left.is_zero())
+}
+
 impl State {
     fn admit(&mut self, now: Duration, limits: Limits) -> Admission {
         if let Some(until) = self.open_until {
-            if now < until {
-                return Admission::Open(until - now);
+            if let Some(left) = left(until, now) {
+                return Admission::Open(left);
             }
             if self.on_trial {
                 return Admission::Open(TRIAL);
             }
         }
-        if now < self.quiet_until {
-            return Admission::Quiet(self.quiet_until - now);
+        if let Some(left) = left(self.quiet_until, now) {
+            return Admission::Quiet(left);
         }
-        if now < self.next_at {
-            return Admission::Paced(self.next_at - now);
+        if let Some(left) = left(self.next_at, now) {
+            return Admission::Paced(left);
         }
         if limits.requests_per_minute > 0 {
             self.next_at = now + Duration::from_mins(1) / limits.requests_per_minute;
@@ -208,8 +228,8 @@ impl State {
 
     /// Opens the circuit, longer each time in a row; answers for how long. What is under way may find it open already.
     fn open(&mut self, now: Duration, limits: Limits) -> Duration {
-        if let Some(until) = self.open_until.filter(|until| *until > now) {
-            return until - now;
+        if let Some(left) = self.open_until.and_then(|until| left(until, now)) {
+            return left;
         }
         self.openings = self.openings.saturating_add(1);
         let pause = limits.circuit_pause.after(self.openings, 1.0).to_std();
@@ -283,7 +303,7 @@ mod tests {
     #[test]
     fn a_trial_that_is_dropped_lets_another_try() {
         let lane =
-            Lane::new(Limits { circuit_pause: Backoff { first: Micros::ZERO, longest: Micros::ZERO }, ..LIMITS });
+            Lane::new("m", Limits { circuit_pause: Backoff { first: Micros::ZERO, longest: Micros::ZERO }, ..LIMITS });
         let lane = Lane { limits: Limits { requests_per_minute: 0, ..lane.limits }, ..lane };
         let Ok(pass) = lane.admit() else { panic!("it begins closed") };
         pass.unauthorised();
@@ -295,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_asks_to_be_left_alone_is_left_alone_by_all_but_not_for_ever() {
-        let lane = Lane::new(Limits { requests_per_minute: 0, ..LIMITS });
+        let lane = Lane::new("m", Limits { requests_per_minute: 0, ..LIMITS });
         for asked in [at(20), at(1_000_000), at(1)] {
             let pass = Pass { lane: &lane, is_trial: false };
             assert!(!pass.unavailable(Some(asked)));

@@ -176,7 +176,7 @@ impl Worker {
                 }
             }
             Err(error) => {
-                tries.extend(due.iter().map(|(due, _)| self.erred(&due.group.id, due.assessment, &error, now)))
+                tries.extend(due.iter().map(|(due, _)| self.erred(&due.group.id, due.assessment, &error, now)));
             }
         }
         tries

@@ -4,6 +4,7 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod explain;
 mod in_flight;
 mod panel;
 mod pass;
@@ -24,6 +25,7 @@ use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
+pub use explain::Explanation;
 pub use pass::PassReport;
 pub use run::run;
 

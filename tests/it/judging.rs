@@ -74,6 +74,14 @@ async fn budget(database: Option<String>) {
     // Far longer than a panel is waited for.
     server.clock.advance(Micros::seconds(20 * 3_600));
     assert_eq!((server.caller.sweep().await, stub.requests().len()), (0, 1));
+    let mut waiting = Vec::new();
+    for session in ["a", "b"] {
+        let path = format!("/agent-monitoring/sessions/{session}/explain");
+        let explained = server.caller.get(&path).await.1["groups"][0].clone();
+        waiting.extend((explained["decision"] != "judged").then_some(explained));
+    }
+    assert_eq!((waiting.len(), &waiting[0]["until"]), (1, &json!("2026-01-02T00:00:00.000Z")), "{waiting:?}");
+    assert!(waiting[0].to_string().contains("the online judge budget ran out mid-panel"), "{waiting:?}");
     let (status, usage) = server.caller.get("/agent-monitoring/usage").await;
     assert_eq!((status, &usage["onlineJudgeCalls"]), (200, &json!({"used": 1, "limit": 1})));
     assert_eq!((&usage["day"], &usage["resetsAt"]), (&json!("2026-01-01"), &json!("2026-01-02T00:00:00.000Z")));
@@ -116,12 +124,12 @@ async fn a_key_that_is_not_accepted_keeps_sessions_due_without_limit_until_it_is
         assert_eq!(server.caller.sweep().await, 0);
     }
     accepted.store(true, Ordering::SeqCst);
-    let mut judged = 0;
-    while judged < 3 {
+    let mut verdicts = 0;
+    while verdicts < 3 {
         // The circuit goes by real time.
         tokio::time::sleep(Duration::from_millis(20)).await;
         server.clock.advance(Micros::seconds(60));
-        judged += server.caller.sweep().await;
+        verdicts += server.caller.sweep().await;
     }
     for session in ["a", "b", "c"] {
         let score = &server.caller.scores(session).await[0];

@@ -52,9 +52,9 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     let cpu = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
     serving.abort();
 
-    let judged = u64::try_from(pass.judged)?;
+    let done = u64::try_from(pass.judged)?;
     let calls = calls.load(Ordering::SeqCst);
-    anyhow::ensure!(judged == args.sessions, "{judged} of {} sessions were judged: {pass:?}", args.sessions);
+    anyhow::ensure!(done == args.sessions, "{done} of {} sessions were judged: {pass:?}", args.sessions);
     anyhow::ensure!(calls == args.sessions, "{calls} calls were made for {} sessions", args.sessions);
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let (sessions, allowed) = (args.sessions as f64, args.in_flight as f64 / latency.as_secs_f64());

@@ -61,10 +61,10 @@ impl ModelTable {
 
     /// What a call cost; `None` where a price or a count is not known.
     pub fn cost(&self, model: &str, input_tokens: Option<i64>, output_tokens: Option<i64>) -> Option<f64> {
-        let prices = self.models.get(model)?;
+        let known = self.models.get(model)?;
         #[allow(clippy::cast_precision_loss, reason = "no call has 2^53 tokens")]
         let priced = |tokens: Option<i64>, price: Option<f64>| Some(tokens? as f64 * price? / 1e6);
-        Some(priced(input_tokens, prices.input_price)? + priced(output_tokens, prices.output_price)?)
+        Some(priced(input_tokens, known.input_price)? + priced(output_tokens, known.output_price)?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gemini's `generateContent`. It takes schemas in a dialect of its own, the one of OpenAPI 3.0.
+//! Gemini's `generateContent`. It takes schemas in a dialect of its own, the one of `OpenAPI` 3.0.
 
 use std::time::Duration;
 
@@ -83,11 +83,11 @@ fn open_api(schema: &Value) -> Value {
         match (key.as_str(), value) {
             ("type", Value::String(name)) => _ = known.insert(key.clone(), name.to_uppercase().into()),
             ("type", Value::Array(names)) => {
-                let named = names.iter().filter_map(Value::as_str);
-                if let Some(name) = named.clone().find(|name| *name != "null") {
+                let mut types = names.iter().filter_map(Value::as_str);
+                if let Some(name) = types.clone().find(|name| *name != "null") {
                     known.insert(key.clone(), name.to_uppercase().into());
                 }
-                if named.into_iter().any(|name| name == "null") {
+                if types.any(|name| name == "null") {
                     known.insert("nullable".to_owned(), true.into());
                 }
             }

@@ -30,7 +30,7 @@ const LONGEST_MESSAGE: usize = 200;
 /// The form in which an endpoint wants to be asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Provider {
-    /// OpenAI's chat completions, which vLLM, Ollama, llama.cpp, OpenRouter, Azure and many others speak too.
+    /// OpenAI's chat completions, which vLLM, Ollama, llama.cpp, Azure and many others speak too.
     #[default]
     OpenAi,
     /// OpenAI's Responses.
@@ -119,6 +119,7 @@ pub(super) struct Endpoint {
 
 /// What one model of the endpoint takes. Learned from its refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that an endpoint takes or not")]
 struct Dialect {
     /// The schema of the reply, as structured output.
     structured: bool,

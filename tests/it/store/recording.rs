@@ -4,7 +4,7 @@ use afterword::domain::assessment::{Assessment, Ending, Goal, State};
 use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
 use afterword::domain::outcome::{Goodness, Outcome, Permanence};
-use afterword::domain::redact::Kind;
+use afterword::domain::redact::{Counts, Kind};
 use afterword::domain::time::Micros;
 use afterword::domain::verdict::{MemberReport, ScorerKind};
 use afterword::store::{Gathering, Recorded, SavedGroup, SessionEnd, SignalFilter, VerdictRow};
@@ -78,7 +78,7 @@ fn reports() -> Vec<MemberReport> {
         justification: None,
         evidence: Vec::new(),
         shown: None,
-        redactions: Default::default(),
+        redactions: Counts::new(),
         out_of_budget: false,
         ..base.clone()
     });
