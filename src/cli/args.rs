@@ -156,6 +156,8 @@ pub enum BenchCommand {
     EmptySweep(BenchEmptySweepArgs),
     /// Scorers by themselves: patterns, and scripts through worker processes
     Scorers(BenchScorersArgs),
+    /// A sweep whose sessions a judge is asked about, at an endpoint that answers after a while
+    Judge(BenchJudgeArgs),
 }
 
 /// Options of `bench sweep`.
@@ -198,6 +200,26 @@ pub struct BenchScorersArgs {
     /// How many worker processes run scripts
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = workers)]
     pub workers: usize,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
+
+/// Options of `bench judge`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchJudgeArgs {
+    /// How many sessions to make up
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub sessions: u64,
+    /// How many turns each session has
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1_000))]
+    pub turns: u64,
+    /// How long the endpoint takes to answer, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub latency_ms: u64,
+    /// How many calls are under way at most
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub in_flight: usize,
     /// What is common to all measurements.
     #[command(flatten)]
     pub common: BenchArgs,

@@ -17,6 +17,7 @@ pub mod pattern;
 pub mod plan;
 pub mod problems;
 pub mod ratings;
+pub mod redact;
 pub mod retry;
 pub mod sample;
 pub mod scorer;

@@ -8,6 +8,7 @@ use super::conversation::Agent;
 use super::group::{MemberKind, Severity};
 use super::ids::{GroupId, SessionId, TraceId};
 use super::outcome::Outcome;
+use super::redact::Counts;
 use super::time::Timestamp;
 
 /// How a scorer comes by its opinion.
@@ -65,6 +66,12 @@ pub struct MemberReport {
     /// What it counted, for people who want to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<serde_json::Value>,
+    /// How much of each kind was hidden from it.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub redactions: Counts,
+    /// Whether it could not be asked because the judge budget ran out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_budget: bool,
 }
 
 impl MemberReport {
@@ -79,7 +86,7 @@ impl MemberReport {
             category: self.category,
             outcome: self.outcome.clone(),
             detail: self.detail.clone(),
-            out_of_budget: false,
+            out_of_budget: self.out_of_budget,
         }
     }
 }

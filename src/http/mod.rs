@@ -19,9 +19,11 @@ mod scorers;
 mod scores;
 mod secret;
 mod sessions;
+mod settings;
 mod signals;
 mod spans;
 mod sweep;
+mod usage;
 mod wire;
 
 use std::io;
@@ -127,6 +129,8 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
+        .route("/agent-monitoring/settings/redaction", get(settings::redaction).put(settings::set_redaction))
+        .route("/agent-monitoring/usage", get(usage::read))
         .route("/monitor/signals", get(signals::list))
         .route("/monitor/signals/{id}", get(signals::read))
         .route("/agent-monitoring/signals", get(signals::list))

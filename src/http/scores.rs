@@ -17,6 +17,7 @@ use crate::domain::compose::{Aggregation, Category, Scorecard};
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
+use crate::domain::redact::Counts;
 use crate::domain::signal::group_key;
 use crate::domain::verdict::{MemberReport, ScorerKind};
 use crate::store::VerdictRow;
@@ -95,6 +96,8 @@ struct MemberShown {
     shown: Option<Value>,
     /// What it counted.
     facts: Option<Value>,
+    /// How much of each kind was hidden from it.
+    redactions: Counts,
 }
 
 impl From<MemberReport> for MemberShown {
@@ -124,6 +127,7 @@ impl From<MemberReport> for MemberShown {
             evidence: report.evidence,
             shown: report.shown.map(number),
             facts: report.facts,
+            redactions: report.redactions,
         }
     }
 }

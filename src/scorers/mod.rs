@@ -1,13 +1,15 @@
 //! Scorers: how the members of a group come by their opinions. Judges and external scorers are asked over HTTP; patterns read
 //! what was said.
 
+mod asking;
 pub mod code;
 pub mod custom;
 pub mod external;
 pub mod guard;
 pub mod judge;
-mod openai;
+mod limiter;
 pub mod pattern;
+mod provider;
 mod signing;
 
 use std::sync::Arc;
@@ -15,8 +17,12 @@ use std::time::Duration;
 
 use crate::domain::group::{Member, MemberKind};
 use crate::domain::outcome::Outcome;
+use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
 use crate::domain::verdict::{MemberReport, ScorerKind};
+
+pub use limiter::Limits;
+pub use provider::Provider;
 
 /// Makes ring the process's one crypto provider, for every library that asks for the default. Call it first in `main`; again
 /// it changes nothing, and a provider that is already installed stays.
@@ -84,6 +90,8 @@ fn report(member: &Member, scorer: Option<&Scorer>, outcome: Outcome, detail: St
         evidence: Vec::new(),
         shown: None,
         facts: None,
+        redactions: Counts::new(),
+        out_of_budget: false,
     }
 }
 

@@ -16,6 +16,7 @@ mod record;
 mod scorecards;
 mod secrets;
 mod sessions;
+mod settings;
 mod signals;
 mod spans;
 mod sql;
@@ -43,7 +44,7 @@ pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, Pinn
 pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
 pub use lease::Claimed;
-pub use ledger::JudgeCall;
+pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use record::{Recorded, SessionEnd, Try};
@@ -203,7 +204,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 17] = [
+static STATEMENTS: [&sql::Statements; 18] = [
     &actions::ALL,
     &catalogue::ALL,
     &history::ALL,
@@ -215,6 +216,7 @@ static STATEMENTS: [&sql::Statements; 17] = [
     &scorecards::ALL,
     &secrets::ALL,
     &sessions::ALL,
+    &settings::ALL,
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,

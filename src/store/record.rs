@@ -53,13 +53,13 @@ statements! {
         INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
             outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
-            shown Real, facts Text, pass_threshold Real, category Text, pinned Flag) = "INSERT INTO verdict_members (project_id,
-                session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version, weight, gate,
-                scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown, facts,
-                pass_threshold, category, pinned)
+            shown Real, facts Text, pass_threshold Real, category Text, pinned Flag, redactions Text) = "INSERT INTO
+                verdict_members (project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id,
+                version, weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence,
+                shown, facts, pass_threshold, category, pinned, redactions)
             SELECT project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version,
                 weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown,
-                facts, pass_threshold, category, pinned FROM v";
+                facts, pass_threshold, category, pinned, redactions FROM v";
         REQUEUE(0; project_id Text, session_id Text, visible_at Int) = "UPDATE queue SET visible_at = v.visible_at,
                 lease_token = NULL, lease_owner = NULL, leased_at = NULL, alone = false
             FROM v WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id";
@@ -347,6 +347,9 @@ fn member_columns(member: &MemberReport) -> Vec<Arg> {
     } else {
         Some(serde_json::Value::from(member.evidence.clone()).to_string())
     };
+    // Names and numbers always make JSON.
+    let redactions =
+        (!member.redactions.is_empty()).then(|| serde_json::to_string(&member.redactions).unwrap_or_default());
     args![
         &member.name,
         member.kind.as_str(),
@@ -367,6 +370,7 @@ fn member_columns(member: &MemberReport) -> Vec<Arg> {
         member.pass_threshold,
         member.category.as_str(),
         member.pinned,
+        redactions,
     ]
 }
 

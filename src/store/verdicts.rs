@@ -13,6 +13,7 @@ use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, ProjectId, SessionId, TraceId, VerdictId};
 use crate::domain::outcome::{Goodness, Outcome, Permanence};
 use crate::domain::ratings::Rated;
+use crate::domain::redact::Counts;
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::MemberReport;
 
@@ -23,7 +24,7 @@ statements! {
         FROM verdicts WHERE project_id = $1 AND session_id = $2";
     MEMBERS_OF_SESSION = "SELECT group_id, revision, round, sequence, name, kind, ref_id, version, weight, gate, scorer_kind,
             outcome, goodness, reason, permanence, detail, justification, evidence, shown, facts, pass_threshold, category,
-            pinned
+            pinned, redactions
         FROM verdict_members WHERE project_id = $1 AND session_id = $2
         ORDER BY group_id, revision, round, sequence, position";
     RATINGS = "SELECT session_id, last_turn_at, revision, round, sequence, rating FROM verdicts
@@ -240,6 +241,8 @@ pub(super) fn read_member(row: &Row) -> Result<MemberReport> {
         pass_threshold: row.opt_real(20)?,
         category: row.opt_text(21)?.and_then(|name| Category::from_name(&name)).unwrap_or_default(),
         pinned: row.flag(22)?,
+        redactions: row.opt_text(23)?.map_or(Ok(Counts::new()), |text| from_json(&text))?,
+        out_of_budget: false,
     })
 }
 

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Worker;
-use super::panel::{Answers, Panel, Wanted};
+use super::panel::{Answers, Panel, Waits, Wanted};
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
-use crate::domain::group::{Member, Severity};
+use crate::domain::group::{Member, MemberKind, Severity};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::pattern::Sides;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::redact::{self, Counts, Kind};
 use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Micros, Timestamp};
 use crate::domain::verdict::{MemberReport, Verdict};
 use crate::store::{
     Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs, SessionEnd, StoreError, Try,
@@ -34,6 +35,13 @@ impl Catalogue {
     pub(super) fn split(gathering: Gathering) -> (Vec<GatheredSession>, Arc<Self>) {
         let Gathering { sessions, groups, scorers, pinned } = gathering;
         (sessions, Arc::new(Self { groups, scorers, pinned }))
+    }
+
+    /// Whether the scorer of a member mentions a text, at its newest version or any that members are bound to.
+    fn mentions(&self, project: &ProjectId, member: &Member, text: &str) -> bool {
+        let newest = self.scorers.get(&(project.clone(), member.ref_id.clone()));
+        let bound = member.version.and_then(|it| self.pinned.get(&(project.clone(), member.ref_id.clone(), it)));
+        newest.is_some_and(|known| known.scorer.spec.contains(text)) || bound.is_some_and(|spec| spec.contains(text))
     }
 
     /// The scorer as a member uses it: at the version it is bound to, else at its newest. `None` where that version is gone.
@@ -55,6 +63,8 @@ pub(super) struct Reading {
     pub(super) user_side: String,
     pub(super) agent_side: String,
     digest: String,
+    /// What may leave the process, where the project has something hidden, and how much of each kind that was.
+    redacted: Option<(Conversation, Counts)>,
 }
 
 impl Reading {
@@ -70,7 +80,27 @@ impl Reading {
             agent_side: conversation.agent_side(),
             digest: conversation.digest(),
             conversation,
+            redacted: None,
         }
+    }
+
+    fn redact(&mut self, kinds: &[Kind]) {
+        if !kinds.is_empty() {
+            let (mut outward, counts) = redact::conversation(&self.conversation, kinds);
+            outward.anchor = redact::spans(&self.conversation.anchor, kinds);
+            self.redacted = Some((outward, counts));
+        }
+    }
+
+    /// The conversation as it may leave the process.
+    pub(super) fn outward(&self) -> &Conversation {
+        self.redacted.as_ref().map_or(&self.conversation, |(outward, _)| outward)
+    }
+
+    /// How much of each kind is hidden in it.
+    pub(super) fn redactions(&self) -> &Counts {
+        const NONE: &Counts = &Counts::new();
+        self.redacted.as_ref().map_or(NONE, |(_, counts)| counts)
     }
 }
 
@@ -99,10 +129,33 @@ impl Worker {
             }
         }
         if !wanted.is_empty() {
-            let reading = Reading::of(claim.session.clone(), spans);
-            tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await);
+            let mut reading = Reading::of(claim.session.clone(), spans);
+            match self.redact(&claim.project, &mut reading, &wanted, catalogue).await {
+                Ok(()) => tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await),
+                Err(error) => tries.extend(wanted.iter().map(|(it, _, group)| self.erred(&group.id, it, &error, now))),
+            }
         }
         SessionEnd { claim, tries }
+    }
+
+    /// Hides what the project asks for, where anybody outside of this process is going to see the session.
+    async fn redact(
+        &self,
+        project: &ProjectId,
+        reading: &mut Reading,
+        wanted: &[(Assessment, i64, &GatheredGroup)],
+        catalogue: &Catalogue,
+    ) -> Result<(), StoreError> {
+        let goes_out = |member: &Member| match member.kind {
+            MemberKind::Judge | MemberKind::Custom => true,
+            // Only a semantic condition shows anything to anybody.
+            MemberKind::Pattern => catalogue.mentions(project, member, "\"semantic\""),
+        };
+        if wanted.iter().any(|(_, _, group)| group.spec.members.iter().any(goes_out)) {
+            let chosen = self.store.redaction(project).await?;
+            reading.redact(chosen.as_deref().unwrap_or(self.judges.redact()));
+        }
+        Ok(())
     }
 
     /// Checks once more what planning decided: the world may have moved on since.
@@ -158,7 +211,9 @@ impl Worker {
                     tries.push(self.conclude(&due, read, reading, &answers, now));
                 }
             }
-            Err(error) => tries.extend(due.iter().map(|(due, _)| self.erred(due, &error, now))),
+            Err(error) => {
+                tries.extend(due.iter().map(|(due, _)| self.erred(&due.group.id, due.assessment, &error, now)));
+            }
         }
         tries
     }
@@ -169,14 +224,19 @@ impl Worker {
         let opinions: Vec<Opinion> = members.iter().map(MemberReport::opinion).collect();
         let waiting_for = members.iter().find(|member| member.outcome.is_transient());
         let group = due.group.id.clone();
+        let waits = due.panel.waits(answers);
         if let Some(member) = waiting_for
             // A gate that failed decides, whatever the others would have said.
             && compose::failing_gate(&opinions).is_none()
-            && !self.settings.retry.is_panel_wait_over(due.assessment.first_deferred_at, now)
+            && (waits.held || !self.settings.retry.is_panel_wait_over(due.assessment.first_deferred_at, now))
         {
-            let wait = self.settings.retry.deferrals.after(tries_so_far(due.assessment.deferrals), self.entropy.unit());
-            let reason = format!("{}: {}", member.name, member.outcome.reason().unwrap_or_default());
-            return Try { group, ending: Ending::Deferred { until: now + wait, reason }, verdict: None };
+            let reason = if waits.out_of_budget {
+                compose::compose(&opinions, &due.group.spec.recipe(due.group.scorecard.clone())).justification
+            } else {
+                format!("{}: {}", member.name, member.outcome.reason().unwrap_or_default())
+            };
+            let until = self.next_try(due.assessment, waits, now);
+            return Try { group, ending: Ending::Deferred { until, reason, held: waits.held }, verdict: None };
         }
         let incomplete = waiting_for.is_some();
         let verdict = verdict(due.group, read, reading, &opinions, members, incomplete, now);
@@ -185,10 +245,24 @@ impl Worker {
         Try { group, ending, verdict: Some(verdict) }
     }
 
-    fn erred(&self, due: &Due<'_>, error: &StoreError, now: Timestamp) -> Try {
-        let wait = self.settings.retry.errors.after(tries_so_far(due.assessment.attempts), self.entropy.unit());
+    /// When a member that could not answer may be able to.
+    fn next_try(&self, assessment: &Assessment, waits: Waits, now: Timestamp) -> Timestamp {
+        let deferrals = self.settings.retry.deferrals;
+        let known = now + Micros::from(waits.at_least);
+        if waits.out_of_budget {
+            return Timestamp::start_of_day(now.day() + 1).max(known);
+        }
+        if waits.held {
+            // Spread, so that what is held together does not come back together.
+            return known + deferrals.after(1, self.entropy.unit());
+        }
+        known.max(now + deferrals.after(tries_so_far(assessment.deferrals), self.entropy.unit()))
+    }
+
+    fn erred(&self, group: &GroupId, assessment: &Assessment, error: &StoreError, now: Timestamp) -> Try {
+        let wait = self.settings.retry.errors.after(tries_so_far(assessment.attempts), self.entropy.unit());
         let ending = Ending::Erred { until: now + wait, error: error.to_string() };
-        Try { group: due.group.id.clone(), ending, verdict: None }
+        Try { group: group.clone(), ending, verdict: None }
     }
 
     /// The end of a try that a bug cut short: every due assessment of the session had an error of our own.

@@ -65,7 +65,7 @@ impl Worker {
         match &spec.check {
             Check::BuiltIn { key: BuiltIn::RunCompletion, .. } => Task::Done(custom::run_completion(conversation)),
             Check::BuiltIn { key: BuiltIn::ApprovalOutcome, .. } => Task::Done(custom::approval_outcome(conversation)),
-            Check::BuiltIn { key: BuiltIn::AnswerRelevancy, .. } => self.relevancy(conversation),
+            Check::BuiltIn { key: BuiltIn::AnswerRelevancy, .. } => self.relevancy(reading.outward()),
             Check::BuiltIn { key: BuiltIn::ApprovalRisk, .. } | Check::Code { .. } | Check::External { .. } => {
                 Task::Do(Job { scorer: scorer.clone(), spec: spec.clone() })
             }
@@ -89,14 +89,16 @@ impl Worker {
     /// [`StoreError`] where history, the secret or kept answers can't be read, or an answer can't be kept.
     pub(super) async fn carry_out(&self, claim: &Claimed, reading: &Reading, job: &Job) -> Result<Opinion, StoreError> {
         let conversation = &reading.conversation;
-        let sides = reading.sides();
         match &job.spec.check {
             Check::Code { language, script, .. } => {
-                Ok(code_opinion(self.customs.code.run(*language, script, &code_input(conversation, &sides)).await))
+                let input = code_input(conversation, &reading.sides());
+                Ok(code_opinion(self.customs.code.run(*language, script, &input).await))
             }
             Check::External { url, invert_match } => {
-                let (id, name) = (&job.scorer.id, &job.spec.name);
-                let body = custom::request(id, name, conversation, &sides);
+                let outward = reading.outward();
+                let (input, output) = (outward.user_side(), outward.agent_side());
+                let said = Sides { input: &input, output: &output };
+                let body = custom::request(&job.scorer.id, &job.spec.name, outward, &said);
                 let key = external_key(&job.scorer, url, *invert_match, &body);
                 if let Some(kept) = self.store.custom_answer(&claim.project, &key).await? {
                     return Ok(kept);

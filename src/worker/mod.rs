@@ -6,6 +6,7 @@
 mod assess;
 mod custom;
 mod explain;
+mod in_flight;
 mod panel;
 mod pass;
 mod record;
@@ -18,6 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::ids::ProjectId;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::scorers::custom::Customs;
@@ -66,9 +68,16 @@ pub struct Worker {
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    /// What judges are being asked, by project and reuse key.
+    in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
 }
 
 impl Worker {
+    /// What judges are asked with.
+    pub fn judges(&self) -> &JudgeClient {
+        &self.judges
+    }
+
     /// A worker on a store. Must be called inside a Tokio runtime: its recorder runs there until the worker is dropped.
     pub fn new(
         store: Store,
@@ -91,6 +100,7 @@ impl Worker {
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
             recorder,
+            in_flight: in_flight::InFlight::default(),
         })
     }
 }

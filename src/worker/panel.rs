@@ -2,33 +2,60 @@
 //! scorers are asked, and scripts run, all together.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use futures::future;
+use futures::future::{self, BoxFuture};
 
 use super::Worker;
 use super::assess::{Catalogue, Reading};
 use super::custom::{Job, Opinions, Task};
 use crate::domain::custom::{self, CustomSpec, Opinion};
 use crate::domain::group::{Member, MemberKind};
-use crate::domain::ids::{ProjectId, ScorerId};
+use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::judge::{self, JudgeSpec, Judgement};
 use crate::domain::outcome::{Goodness, Outcome};
 use crate::domain::pattern::OpenQuestion;
+use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
 use crate::domain::verdict::MemberReport;
+use crate::scorers::judge::{Slot, Trouble};
 use crate::scorers::{self, custom as customs, judge as judges, pattern as patterns};
-use crate::store::{Claimed, GatheredGroup, JudgeCall, StoreError};
+use crate::store::{Asker, Claimed, GatheredGroup, JudgeCall, Purpose, StoreError};
 
 /// A question for a judge, and who asks it.
 pub(super) struct Question {
     scorer: ScorerId,
+    groups: Vec<GroupId>,
     model: String,
     asked: judge::Question,
+}
+
+/// What came of a question.
+#[derive(Debug, Clone)]
+pub(super) struct Answered {
+    judgement: Judgement,
+    /// How long there is no use in asking again, where that is known.
+    retry_after: Option<Duration>,
+    held: bool,
+    out_of_budget: bool,
+}
+
+/// What a group waits for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Waits {
+    /// Whether waiting has no limit: the circuit is open or the budget is spent.
+    pub(super) held: bool,
+    /// Whether it waits for the budget of the next day.
+    pub(super) out_of_budget: bool,
+    /// How long there is no use in trying again, at least.
+    pub(super) at_least: Duration,
 }
 
 /// What the panels around one conversation wait for, each by its key.
 #[derive(Default)]
 pub(super) struct Wanted {
+    /// The group that is being seated.
+    group: Option<GroupId>,
     questions: BTreeMap<String, Question>,
     jobs: BTreeMap<String, Job>,
 }
@@ -36,14 +63,24 @@ pub(super) struct Wanted {
 /// What came of it.
 #[derive(Default)]
 pub(super) struct Answers {
-    judgements: BTreeMap<String, Judgement>,
+    judgements: BTreeMap<String, Answered>,
     opinions: Opinions,
 }
 
 impl Answers {
     fn judgement(&self, key: &str) -> Judgement {
         let unanswered = || Judgement::silent(Outcome::failed_for_now("the judge was not asked"));
-        self.judgements.get(key).cloned().unwrap_or_else(unanswered)
+        self.judgements.get(key).map_or_else(unanswered, |answer| answer.judgement.clone())
+    }
+
+    /// A report with what its questions add: what was hidden from the model, and whether the budget ran out.
+    fn asked<'a>(&self, keys: impl Iterator<Item = &'a String>, hidden: &Counts, report: MemberReport) -> MemberReport {
+        let mut keys = keys.peekable();
+        if keys.peek().is_none() {
+            return report;
+        }
+        let out_of_budget = keys.any(|key| self.judgements.get(key).is_some_and(|answer| answer.out_of_budget));
+        MemberReport { redactions: hidden.clone(), out_of_budget, ..report }
     }
 }
 
@@ -75,12 +112,45 @@ enum Seat {
     },
 }
 
+impl Seat {
+    /// The keys of the questions that it waits for.
+    fn questions(&self) -> Vec<&String> {
+        match self {
+            Self::Reported(_) | Self::Custom { awaited: Key::Job(_), .. } => Vec::new(),
+            Self::Judge { key, .. } | Self::Custom { awaited: Key::Question(key), .. } => vec![key],
+            Self::Pattern { answers, .. } => answers.values().filter_map(Awaited::question).collect(),
+        }
+    }
+}
+
+impl Panel {
+    /// What the members that got no answer wait for.
+    pub(super) fn waits(&self, answers: &Answers) -> Waits {
+        let mut waits = Waits::default();
+        for answer in self.seats.iter().flat_map(Seat::questions).filter_map(|key| answers.judgements.get(key)) {
+            waits.held |= answer.held;
+            waits.out_of_budget |= answer.out_of_budget;
+            waits.at_least = waits.at_least.max(answer.retry_after.unwrap_or_default());
+        }
+        waits
+    }
+}
+
 /// What a model says of a condition.
 enum Awaited {
     /// It is known without asking.
     Known(Judgement),
     /// The answer to the question of this key.
     Question(String),
+}
+
+impl Awaited {
+    fn question(&self) -> Option<&String> {
+        match self {
+            Self::Known(_) => None,
+            Self::Question(key) => Some(key),
+        }
+    }
 }
 
 enum Key {
@@ -91,7 +161,7 @@ enum Key {
 impl Worker {
     /// Every member's report, in member order.
     pub(super) fn reports(&self, panel: &Panel, reading: &Reading, answers: &Answers) -> Vec<MemberReport> {
-        let report = |seat: &Seat| match seat {
+        let told = |seat: &Seat| match seat {
             Seat::Reported(report) => report.clone(),
             Seat::Judge { member, scorer, key } => judges::report(member, scorer, &answers.judgement(key)),
             Seat::Pattern { member, scorer, answers: awaited } => {
@@ -114,6 +184,7 @@ impl Worker {
                 customs::report(member, scorer, spec, &opinion)
             }
         };
+        let report = |seat: &Seat| answers.asked(seat.questions().into_iter(), reading.redactions(), told(seat));
         panel.seats.iter().map(report).collect()
     }
 
@@ -126,6 +197,7 @@ impl Worker {
         catalogue: &Catalogue,
         wanted: &mut Wanted,
     ) -> Panel {
+        wanted.group = Some(group.id.clone());
         let seats = group.spec.members.iter().map(|member| {
             let Some(known) = catalogue.scorers.get(&(project.clone(), member.ref_id.clone())) else {
                 return match Scorer::built_in(member.kind, &member.ref_id) {
@@ -172,7 +244,7 @@ impl Worker {
 
     /// What a model says of a condition. Where nobody said a word that it reads, it does not hold.
     fn await_condition(&self, scorer: &Scorer, open: &OpenQuestion, reading: &Reading, wanted: &mut Wanted) -> Awaited {
-        let said = reading.conversation.only(open.reads_input, open.reads_output);
+        let said = reading.outward().only(open.reads_input, open.reads_output);
         if said.turns.is_empty() {
             return Awaited::Known(Judgement::silent(Outcome::Scored { goodness: Goodness::BAD }));
         }
@@ -210,8 +282,8 @@ impl Worker {
     /// Adds a question to those that are to be asked; answers its key.
     fn await_answer(&self, scorer: &Scorer, model: &str, asked: judge::Question, wanted: &mut Wanted) -> String {
         let key = asked.key(self.judges.provider(), model);
-        let question = Question { scorer: scorer.id.clone(), model: model.to_owned(), asked };
-        wanted.questions.entry(key.clone()).or_insert(question);
+        let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked };
+        wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(wanted.group.clone());
         key
     }
 
@@ -221,7 +293,7 @@ impl Worker {
             Ok(spec) => spec,
             Err(error) => return fail(Outcome::failed(format!("the judge can't be used: {error}"))),
         };
-        match self.judges.question(&spec.judge, &reading.conversation) {
+        match self.judges.question(&spec.judge, reading.outward()) {
             Err(outcome) => fail(outcome),
             Ok(question) => {
                 let key = self.await_answer(scorer, self.judges.model_for(&spec.judge), question, wanted);
@@ -231,14 +303,17 @@ impl Worker {
     }
 
     /// What comes of all that is wanted: judges' answers that were paid for before, and all others asked, run and counted
-    /// together.
+    /// together. What another session is asking already is waited for.
     ///
     /// # Errors
     /// [`StoreError`] where kept answers or history can't be read or new answers kept.
     pub(super) async fn ask(&self, claim: &Claimed, reading: &Reading, wanted: Wanted) -> Result<Answers, StoreError> {
-        let asking = wanted.questions.into_iter().map(|(key, question)| async move {
-            let judgement = self.answer(claim, &key, &question).await?;
-            Ok((key, judgement))
+        let asking = wanted.questions.into_iter().map(|(key, mut question)| async move {
+            question.groups.sort_unstable();
+            question.groups.dedup();
+            let shared = (claim.project.clone(), key.clone());
+            let answered = self.in_flight.share(shared, self.answer(claim, &key, &question)).await?;
+            Ok((key, answered))
         });
         let working = wanted.jobs.into_iter().map(|(key, job)| async move {
             let opinion = self.carry_out(claim, reading, &job).await?;
@@ -249,18 +324,37 @@ impl Worker {
         Ok(Answers { judgements: judgements.into_iter().collect(), opinions: opinions.into_iter().collect() })
     }
 
-    async fn answer(&self, claim: &Claimed, key: &str, question: &Question) -> Result<Judgement, StoreError> {
+    async fn answer(&self, claim: &Claimed, key: &str, question: &Question) -> Result<Answered, StoreError> {
         if let Some(kept) = self.store.judgement(&claim.project, key).await? {
-            return Ok(kept);
+            return Ok(Answered { judgement: kept, retry_after: None, held: false, out_of_budget: false });
         }
-        let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref()).await;
+        let take_slot = || -> BoxFuture<'_, Slot> { Box::pin(self.take_slot(&claim.project, &question.groups)) };
+        let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         let kept = answer.is_reusable().then_some((key, &answer.judgement));
-        let now = self.clock.now();
         if !calls.is_empty() {
-            self.store.keep_judgement(&claim.project, &claim.session, &question.scorer, &calls, kept, now).await?;
+            let asker = Asker {
+                session: &claim.session,
+                scorer: &question.scorer,
+                group: question.groups.first(),
+                purpose: Purpose::Live,
+            };
+            self.store.keep_judgement(&claim.project, asker, &calls, kept, self.clock.now()).await?;
         }
-        Ok(answer.judgement)
+        Ok(Answered {
+            held: answer.is_held(),
+            out_of_budget: answer.trouble == Some(Trouble::OutOfBudget),
+            retry_after: answer.retry_after,
+            judgement: answer.judgement,
+        })
+    }
+
+    async fn take_slot(&self, project: &ProjectId, groups: &[GroupId]) -> Slot {
+        match self.store.take_slot(project, groups, self.judges.daily_limits(), self.clock.now()).await {
+            Ok(true) => Slot::Taken,
+            Ok(false) => Slot::Spent,
+            Err(error) => Slot::Unknown(error.to_string()),
+        }
     }
 
     fn ledger_row(&self, call: &judges::CallRecord, model: &str) -> JudgeCall {
@@ -278,6 +372,8 @@ impl Worker {
             output_tokens: call.output_tokens,
             latency_ms: call.latency_ms,
             error: call.error.clone(),
+            outcome: call.outcome.to_owned(),
+            cost: call.cost,
         }
     }
 }

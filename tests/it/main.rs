@@ -4,6 +4,7 @@
 
 mod code;
 mod commands;
+mod crash;
 mod crewai;
 mod demo;
 mod demo_data;
@@ -11,6 +12,8 @@ mod fixture;
 mod house;
 mod http;
 mod import;
+mod judging;
+mod real_model;
 mod sdk;
 mod store;
 mod support;

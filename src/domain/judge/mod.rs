@@ -1,5 +1,8 @@
 //! Judges: what an LLM is asked about a conversation, and how its reply is read.
 
+#[cfg(test)]
+pub(crate) mod attacks;
+mod models;
 mod prompt;
 mod reply;
 mod scale;
@@ -9,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 
+pub use models::{Model, ModelTable, USUAL_CONTEXT};
 pub use prompt::{Answer, Messages, Question};
 pub use reply::{Unreadable, read, schema};
 pub use scale::Scale;

@@ -55,6 +55,7 @@ pub enum Unreadable {
 }
 
 /// The JSON schema of a reply with this answer, for structured output. It allows one value of `nonce`.
+/// Its bounds keep models that are held to it from going on without end.
 pub fn schema(nonce: &str, answer: &Answer) -> Value {
     let (key, form) = match answer {
         Answer::Rating(scale) => {
@@ -77,8 +78,8 @@ pub fn schema(nonce: &str, answer: &Answer) -> Value {
         "properties": {
             "nonce": {"type": "string", "enum": [nonce]},
             key: form,
-            "justification": {"type": "string"},
-            "evidence": {"type": ["array", "null"], "items": {"type": "integer"}},
+            "justification": {"type": "string", "maxLength": 800},
+            "evidence": {"type": ["array", "null"], "items": {"type": "integer"}, "maxItems": 20},
         },
         "required": ["nonce", key, "justification", "evidence"],
         "additionalProperties": false,

@@ -11,7 +11,7 @@ mod lists;
 mod opening;
 mod planning;
 mod races;
-mod raw;
+pub mod raw;
 mod recording;
 mod recount;
 mod signals;

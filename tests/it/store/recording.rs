@@ -5,6 +5,7 @@ use afterword::domain::compose::{Aggregation, Category, Scorecard, ScorecardScor
 use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
 use afterword::domain::outcome::{Goodness, Outcome, Permanence};
+use afterword::domain::redact::{Counts, Kind};
 use afterword::domain::time::Micros;
 use afterword::domain::verdict::{MemberReport, ScorerKind};
 use afterword::store::{Gathering, Recorded, SavedGroup, SessionEnd, SignalFilter, VerdictRow};
@@ -61,6 +62,8 @@ fn reports() -> Vec<MemberReport> {
         evidence: vec![1, 2, 40],
         facts: Some(serde_json::json!({"riskiestTool": "purge"})),
         shown: Some(1.0 / 3.0),
+        redactions: [(Kind::Email, 2)].into(),
+        out_of_budget: false,
     };
     let outcomes = [
         Outcome::Declined { reason: "can't tell".to_owned() },
@@ -83,6 +86,8 @@ fn reports() -> Vec<MemberReport> {
         justification: None,
         evidence: Vec::new(),
         shown: None,
+        redactions: Counts::new(),
+        out_of_budget: false,
         ..base.clone()
     });
     std::iter::once(base.clone()).chain(others).collect()
@@ -247,7 +252,7 @@ async fn what_read_the_same_bytes_is_covered_without_a_verdict(ctx: Ctx) {
 async fn what_is_put_off_comes_back_at_its_time_and_costs_no_attempt(ctx: Ctx) {
     let (group, gathering) = gathered(&ctx, &["s"]).await;
     let until = ctx.now() + Micros::seconds(30);
-    let how = Ending::Deferred { until, reason: "429".to_owned() };
+    let how = Ending::Deferred { until, reason: "429".to_owned(), held: false };
     ctx.record(&[ended(&gathering, &group, how)]).await;
     let (first, now) = (ctx.now(), state(&ctx, "s", &group).await);
     assert_eq!((now.1, now.0.attempts, now.0.deferrals, now.0.first_deferred_at), (State::Deferred, 0, 1, Some(first)));
@@ -255,7 +260,7 @@ async fn what_is_put_off_comes_back_at_its_time_and_costs_no_attempt(ctx: Ctx) {
     assert_eq!(ctx.claim(9).await, []);
     ctx.at_second(150);
     let gathering = ctx.gather().await;
-    let how = Ending::Deferred { until: until + Micros::seconds(30), reason: "500".to_owned() };
+    let how = Ending::Deferred { until: until + Micros::seconds(30), reason: "500".to_owned(), held: false };
     ctx.record(&[ended(&gathering, &group, how)]).await;
     let (assessment, _) = state(&ctx, "s", &group).await;
     assert_eq!((assessment.deferrals, assessment.first_deferred_at), (2, Some(first)));
@@ -297,8 +302,10 @@ async fn one_group_put_off_does_not_hold_up_the_other(ctx: Ctx) {
     let session = &gathering.sessions[0];
     let until = ctx.now() + Micros::seconds(500);
     let group = &gathering.groups[&(ctx.project.clone(), fast.id.clone())];
-    let tries =
-        vec![ending(&slow.id, Ending::Deferred { until, reason: "429".to_owned() }), rated(session, group, 0, 8.0)];
+    let tries = vec![
+        ending(&slow.id, Ending::Deferred { until, reason: "429".to_owned(), held: false }),
+        rated(session, group, 0, 8.0),
+    ];
     ctx.record(&[SessionEnd { claim: session.claim.clone(), tries }]).await;
     assert_eq!((state(&ctx, "s", &fast).await.1, state(&ctx, "s", &slow).await.1), (State::Current, State::Deferred));
     assert_eq!(ctx.claim(9).await, []);

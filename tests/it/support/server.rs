@@ -33,6 +33,8 @@ pub struct Plan<'a> {
     pub database: Option<String>,
     /// The judge that judge members ask.
     pub judge: Option<&'a Judge>,
+    /// How judges are asked; the address is that of `judge` where there is one.
+    pub judges: JudgeSettings,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// How long a sweep by hand may go on.
@@ -48,6 +50,7 @@ impl Default for Plan<'_> {
         Self {
             database: None,
             judge: None,
+            judges: JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() },
             request_timeout: Duration::from_secs(30),
             sweep_patience: Duration::from_mins(1),
             allow_private: false,
@@ -104,7 +107,7 @@ impl Server {
             store.clone(),
             Arc::clone(&clock),
             Arc::clone(&entropy),
-            judges(plan.judge),
+            judges(plan.judge, plan.judges),
             customs(plan.allow_private),
             worker_settings(),
         );
@@ -132,12 +135,10 @@ impl Server {
     }
 }
 
-fn judges(judge: Option<&Judge>) -> Arc<JudgeClient> {
-    let base_url = judge.map(|judge| judge.base_url().to_owned());
+fn judges(judge: Option<&Judge>, settings: JudgeSettings) -> Arc<JudgeClient> {
+    let base_url = judge.map(|judge| judge.base_url().to_owned()).or(settings.base_url.clone());
     afterword::scorers::install_tls();
-    Arc::new(
-        JudgeClient::new(JudgeSettings { base_url, model: "test".to_owned(), ..JudgeSettings::default() }).unwrap(),
-    )
+    Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }).unwrap())
 }
 
 fn customs(allow_private: bool) -> Customs {
