@@ -4,9 +4,11 @@ mod catalogue;
 mod engine;
 mod error;
 mod ingest;
+mod latest;
 mod ledger;
 mod plan;
 mod projects;
+mod recompose;
 mod record;
 mod scorecards;
 mod sessions;
@@ -33,9 +35,11 @@ pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
 pub use ingest::{Arrival, Receipt};
+pub use latest::Latest;
 pub use ledger::JudgeCall;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
+pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
@@ -192,12 +196,14 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 12] = [
+static STATEMENTS: [&sql::Statements; 14] = [
     &catalogue::ALL,
     &ingest::ALL,
+    &latest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &recompose::ALL,
     &record::ALL,
     &scorecards::ALL,
     &sessions::ALL,

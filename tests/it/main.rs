@@ -10,6 +10,7 @@ mod fixture;
 mod house;
 mod http;
 mod import;
+mod recipes;
 mod sdk;
 mod store;
 mod support;

@@ -6,5 +6,6 @@ mod catalogue;
 mod groups;
 mod milestone;
 mod otlp;
+mod scorecards;
 mod spans;
 mod sweep;
