@@ -48,6 +48,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Make one pass over all projects: plan what is due and judge it
     Sweep(SweepArgs),
+    /// Tell why a session has the verdicts it has, or none
+    Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why
     ///
     /// Needs no database: the answer is the same on every machine and in every release.
@@ -93,6 +95,23 @@ pub struct ImportArgs {
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct SweepArgs {
     /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `explain`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct ExplainArgs {
+    /// The session's id
+    #[arg(value_parser = SessionId::parse)]
+    pub session: SessionId,
+    /// Only this scorer group
+    #[arg(long, value_name = "ID", value_parser = GroupId::parse)]
+    pub group: Option<GroupId>,
+    /// The project the session belongs to
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+    /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::{Args, Command, KeyCommand, KeyCreateArgs, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
-use super::{ExitCode, bench, check_config, compose, demo, fail, import, print, reports, sample, serve};
+use super::{ExitCode, bench, check_config, compose, demo, explain, fail, import, print, reports, sample, serve};
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Sources};
@@ -61,6 +61,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Sweep(_)
         | Command::Recompose(_)
         | Command::Summary(_)
+        | Command::Explain(_)
         | Command::Migrate
         | Command::Key(_) => match App::open(config).await {
             Ok(app) => {
@@ -82,6 +83,10 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Recompose(args) => reported(reports::recompose(&app, args, style).await),
         Command::Summary(args) => reported(reports::summary(&app, args, style).await),
+        Command::Explain(args) => match app.worker() {
+            Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
         Command::Migrate => migrate(&app).await,
         Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
         Command::Sample(_) | Command::Compose(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => {

@@ -7,6 +7,7 @@ pub mod commands;
 pub mod compose;
 mod demo;
 mod exit;
+mod explain;
 mod import;
 pub mod progress;
 mod reports;

@@ -80,7 +80,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "lookback", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(366 * DAY)) },
     Setting { key: "panel_wait", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(30 * DAY)) },
     Setting { key: "max_attempts", allowed: Allowed::Whole(1, 100) },
-    Setting { key: "lease", allowed: Allowed::Length(Micros::seconds(10), Micros::seconds(DAY)) },
+    Setting { key: "lease", allowed: Allowed::Length(Micros::seconds(2), Micros::seconds(DAY)) },
     Setting { key: "max_in_flight", allowed: Allowed::Whole(1, 10_000) },
     Setting { key: "plan_batch", allowed: Allowed::Whole(1, 10_000) },
     Setting { key: "claim_batch", allowed: Allowed::Whole(1, 1_000) },

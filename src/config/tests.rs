@@ -136,7 +136,7 @@ fn bad_values_are_refused_naming_the_key_and_what_is_allowed() {
         ("[sweep]\nschedule = \"every minute\"", "sweep.schedule: ", "`*/10 * * * *`"),
         ("[sweep]\nschedule = 5", "sweep.schedule: ", "text in quotes"),
         ("[sweep]\nschedule = \"0 0 0 1 1 * 2020\"", "sweep.schedule: ", "years have passed"),
-        ("[sweep]\nlease = \"5s\"", "sweep.lease: ", "\"10s\" to \"1d\""),
+        ("[sweep]\nlease = \"1s\"", "sweep.lease: ", "\"2s\" to \"1d\""),
         ("[sweep]\nlease = 120", "sweep.lease: ", "in quotes"),
         ("[sweep]\nlease = \"20s\"", "sweep.lease: ", "judge.timeout"),
         ("[sweep]\nretry_first = \"1h\"", "sweep.retry_first: ", "sweep.retry_longest"),
@@ -204,7 +204,7 @@ fn bad_variables_are_refused_naming_them_and_what_is_allowed() {
         ("AFTERWORD__SWEEP__MAX_ATTEMPTS", "many", "1 to 100"),
         ("AFTERWORD__SWEEP__MAX_ATTEMPTS", "", "1 to 100"),
         ("AFTERWORD__SWEEP__MAX_ATTEMPTS", "3\nlease = \"1h\"", "1 to 100"),
-        ("AFTERWORD__SWEEP__LEASE", "120", "\"10s\" to \"1d\""),
+        ("AFTERWORD__SWEEP__LEASE", "120", "\"2s\" to \"1d\""),
         ("AFTERWORD__JUDGE__TEMPERATURE", "inf", "0 to 2"),
     ] {
         let error = refused("", &[(name, value)]);

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::span::{SpanBody, SpanKind};
 use super::*;
+use crate::domain::span::{SpanBody, SpanKind};
 
 #[derive(Debug, Clone)]
 struct Draft {

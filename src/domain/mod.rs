@@ -5,6 +5,7 @@ pub mod attach;
 pub mod compose;
 pub mod content;
 pub mod conversation;
+pub mod explain;
 pub mod figures;
 pub mod group;
 pub mod ids;

@@ -4,6 +4,7 @@ mod auth;
 mod body;
 mod error;
 mod evaluation_settings;
+mod explain;
 mod groups;
 mod guard;
 mod health;
@@ -119,6 +120,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorecards/{id}/duplicate", post(scorecards::duplicate))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
+        .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
         .route("/monitor/signals", get(signals::list))
         .route("/monitor/signals/{id}", get(signals::read))
         .route("/agent-monitoring/signals", get(signals::list))

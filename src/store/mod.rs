@@ -3,8 +3,11 @@
 mod catalogue;
 mod engine;
 mod error;
+mod explain;
+mod gather;
 mod ingest;
 mod latest;
+mod lease;
 mod ledger;
 mod plan;
 mod projects;
@@ -16,11 +19,10 @@ mod signals;
 mod spans;
 mod sql;
 mod verdicts;
-mod work;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -34,8 +36,11 @@ use crate::entropy::Entropy;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
+pub use explain::Explained;
+pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use ingest::{Arrival, Receipt};
 pub use latest::Latest;
+pub use lease::Claimed;
 pub use ledger::JudgeCall;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
@@ -46,7 +51,6 @@ pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
-pub use work::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 
 use engine::Db;
 
@@ -73,6 +77,8 @@ impl StoreSettings {
 pub struct Store {
     db: Db,
     entropy: Arc<dyn Entropy>,
+    /// The lane that was claimed from last: where the rotation goes on. Each process turns its own.
+    last_lane: Arc<Mutex<lease::Lane>>,
 }
 
 /// How many readers an SQLite file gets beside its one writer.
@@ -109,7 +115,7 @@ impl Store {
         } else {
             return Err(StoreError::BadUrl("must begin with sqlite:// or postgres://".to_owned()));
         };
-        Ok(Self { db, entropy })
+        Ok(Self { db, entropy, last_lane: Arc::default() })
     }
 
     /// Closes all connections, once those in use are given back.
@@ -196,7 +202,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 14] = [
+static STATEMENTS: [&sql::Statements; 16] = [
     &catalogue::ALL,
     &ingest::ALL,
     &latest::ALL,
@@ -210,7 +216,9 @@ static STATEMENTS: [&sql::Statements; 14] = [
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,
-    &work::ALL,
+    &explain::ALL,
+    &gather::ALL,
+    &lease::ALL,
 ];
 
 impl Store {
@@ -234,5 +242,56 @@ impl Store {
             }
         }
         Ok(checked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::ids::{SessionId, SpanId, TraceId};
+    use crate::domain::span::{Origin, Span, SpanBody, SpanKind};
+    use crate::domain::time::Micros;
+    use crate::entropy::SeededEntropy;
+
+    fn span(n: usize) -> Span {
+        Span {
+            origin: Origin::Otlp,
+            trace_id: TraceId::trusted(format!("t{n}")),
+            span_id: SpanId::trusted("s"),
+            parent_id: None,
+            session_tag: Some(SessionId::trusted("session")),
+            kind: SpanKind::Agent,
+            name: "turn".into(),
+            started_at: None,
+            ended_at: None,
+            body: SpanBody { output: Some(json!("x".repeat(20_000))), ..SpanBody::default() },
+        }
+    }
+
+    /// The limit on pages belongs to the connection, so only a test inside the store can set it.
+    #[tokio::test]
+    async fn a_full_database_says_so_and_keeps_what_it_accepted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite://{}", folder.path().join("full.db").display());
+        let store = Store::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(1))).await.expect("a store");
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let project = store.default_project(now).await.expect("a project").id;
+        let Db::Lite { writer, .. } = &store.db else { panic!("SQLite was asked for") };
+        sqlx::query("PRAGMA max_page_count = 100").execute(writer).await.expect("a limit");
+        let mut accepted = 0;
+        let error = loop {
+            let arrival = Arrival { project: project.clone(), spans: vec![span(accepted)], margin: Micros::ZERO };
+            match store.ingest(&[arrival], now).await {
+                Ok(_) => accepted += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, StoreError::Full(_)), "{error:?}");
+        assert!(error.is_outage() && error.to_string().contains("Free some disk space"), "{error}");
+        assert!(accepted > 0);
+        let kept = store.spans_of_session(&project, &SessionId::trusted("session")).await.expect("spans");
+        assert_eq!(kept.len(), accepted);
     }
 }

@@ -34,7 +34,7 @@ statements! {
     MOVE_ON = "UPDATE reconsiderations SET position = $2 WHERE project_id = $1";
     FORGET = "DELETE FROM reconsiderations WHERE project_id = $1";
     @bulk {
-        LOCK_QUEUED(0; project_id Text, session_id Text) = "SELECT q.session_id FROM v
+        LOCK_QUEUED(0; project_id Text, session_id Text, lane Text) = "SELECT q.session_id FROM v
             JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
             ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
         RAISE(1; project_id Text, session_id Text, group_id Text, revision Int) = "INSERT INTO assessments (project_id,
@@ -45,8 +45,8 @@ statements! {
                 wanted_revision = excluded.wanted_revision, not_before = excluded.not_before, attempts = 0, deferrals = 0,
                 first_deferred_at = NULL, last_error = NULL
             WHERE assessments.wanted_revision < excluded.wanted_revision";
-        ENQUEUE(2; project_id Text, session_id Text) = "INSERT INTO queue (project_id, session_id, visible_at)
-            SELECT DISTINCT v.project_id, v.session_id, CAST($1 AS BIGINT) FROM v
+        ENQUEUE(2; project_id Text, session_id Text, lane Text) = "INSERT INTO queue (project_id, session_id, lane, visible_at)
+            SELECT DISTINCT v.project_id, v.session_id, v.lane, CAST($1 AS BIGINT) FROM v
             JOIN assessments a ON a.project_id = v.project_id AND a.session_id = v.session_id
             WHERE a.not_before <= $1 AND a.attempts < $2
                 AND (a.wanted_revision > a.covered_revision OR a.wanted_round > a.covered_round)
@@ -251,8 +251,8 @@ fn decide(
             plan.raise.push(args![project, &session.session, &groups[group].id, session.revision]);
         }
         plan.raised += decision.wanted_by.len();
-        if !decision.wanted_by.is_empty() {
-            plan.enqueue.push(args![project, &session.session]);
+        if let Some(&first) = decision.wanted_by.first() {
+            plan.enqueue.push(args![project, &session.session, &groups[first].id]);
         }
         plan.rearm.push(args![project, &session.session, decision.check_at]);
     }

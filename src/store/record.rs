@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::to_json;
 use super::engine::{Arg, Result, Rows, Tx, args};
+use super::gather::{AssessmentsBySession, read_assessment};
+use super::lease::Claimed;
 use super::sql::statements;
-use super::work::{AssessmentsBySession, Claimed, read_assessment};
 use super::{Store, StoreError, retrying, signals};
 use crate::domain::assessment::{Assessment, Ending};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
@@ -59,7 +60,7 @@ statements! {
                 weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown,
                 pass_threshold, category, pinned FROM v";
         REQUEUE(0; project_id Text, session_id Text, visible_at Int) = "UPDATE queue SET visible_at = v.visible_at,
-                lease_token = NULL, lease_owner = NULL, leased_at = NULL
+                lease_token = NULL, lease_owner = NULL, leased_at = NULL, alone = false
             FROM v WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id";
         DEQUEUE(0; project_id Text, session_id Text) = "DELETE FROM queue
             WHERE (project_id, session_id) IN (SELECT project_id, session_id FROM v)";

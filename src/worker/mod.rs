@@ -4,6 +4,7 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod explain;
 mod panel;
 mod pass;
 mod record;
@@ -22,6 +23,7 @@ use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
+pub use explain::Explanation;
 pub use pass::PassReport;
 pub use run::run;
 

@@ -272,21 +272,65 @@ impl Worker {
             if claims.is_empty() {
                 drop(permits);
                 // What ends may leave its session due again.
-                tokio::select! {
+                let is_dry = tokio::select! {
                     () = cancel.cancelled() => return Ok(()),
-                    _ = renewal.tick() => self.renew(work).await,
-                    more = work.next() => if !more { return Ok(()) },
+                    _ = renewal.tick() => {
+                        self.renew(work).await;
+                        false
+                    }
+                    more = work.next() => !more,
+                };
+                if is_dry && !self.start_alone(project, work).await? {
+                    return Ok(());
                 }
                 continue;
             }
-            let (sessions, catalogue) = Catalogue::split(self.store.gather(claims).await?);
-            for (session, permit) in sessions.into_iter().zip(permits) {
-                work.start(Arc::clone(self), session, Arc::clone(&catalogue), permit);
-            }
+            self.start(claims, permits, work).await?;
             while let Some(ended) = work.tasks.try_join_next_with_id() {
                 work.count(ended);
             }
         }
+    }
+
+    /// Gathers claimed sessions and puts them to work, each in its place.
+    async fn start(
+        self: &Arc<Self>,
+        claims: Vec<Claimed>,
+        places: Vec<OwnedSemaphorePermit>,
+        work: &mut InWork,
+    ) -> Result<(), StoreError> {
+        let gathering = match self.store.gather(claims.clone()).await {
+            Ok(gathering) => gathering,
+            Err(error) => {
+                // Otherwise they would wait for their leases to run out. Where this fails too, they do.
+                let _ = self.store.release(&claims, self.clock.now()).await;
+                return Err(error);
+            }
+        };
+        let (sessions, catalogue) = Catalogue::split(gathering);
+        for (session, place) in sessions.into_iter().zip(places) {
+            work.start(Arc::clone(self), session, Arc::clone(&catalogue), place);
+        }
+        Ok(())
+    }
+
+    /// Takes one expired lease over, with every place of this process held for it: if the process dies now, it is that
+    /// session's doing. Answers whether there was one.
+    async fn start_alone(self: &Arc<Self>, project: Option<&ProjectId>, work: &mut InWork) -> Result<bool, StoreError> {
+        if !self.store.has_expired(project, self.clock.now()).await? {
+            return Ok(false);
+        }
+        let all = u32::try_from(self.settings.max_in_flight).unwrap_or(u32::MAX);
+        // The semaphore is never closed.
+        let Ok(places) = Arc::clone(&self.capacity).acquire_many_owned(all).await else { return Ok(false) };
+        let now = self.clock.now();
+        let Some(claim) = self.store.claim_expired(project, &self.owner, now, now + self.settings.lease).await? else {
+            return Ok(false);
+        };
+        tracing::warn!(project = %claim.project, session = %claim.session,
+            "a lease expired: its worker died or lost the database; the session is judged again, alone");
+        self.start(vec![claim], vec![places], work).await?;
+        Ok(true)
     }
 
     /// Waits for one free place, and takes as many more as are free, up to a batch.

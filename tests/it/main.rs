@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "every function here serves a test")]
 
 mod commands;
+mod crash;
 mod crewai;
 mod demo;
 mod demo_data;

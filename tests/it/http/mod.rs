@@ -3,6 +3,7 @@
 mod auth;
 mod bad_input;
 mod catalogue;
+mod explain;
 mod groups;
 mod milestone;
 mod otlp;

@@ -1,7 +1,7 @@
 //! Claiming and gathering: who holds a session, for how long, and what is read of it.
 
 use afterword::domain::assessment::Goal;
-use afterword::domain::group::{Member, MemberKind};
+use afterword::domain::group::{Member, MemberKind, OnlineProfile};
 use afterword::domain::ids::SessionId;
 use afterword::domain::scorer::Scorer;
 use afterword::domain::span::StoredSpan;
@@ -9,7 +9,7 @@ use afterword::domain::time::Micros;
 use afterword::store::{Claimed, GatheredScorer, ScorerDraft};
 
 use super::contract;
-use super::ctx::{Ctx, START, client, judged, live, live_with, otlp, root};
+use super::ctx::{Ctx, MAX_ATTEMPTS, START, client, judged, live, live_with, otlp, root};
 
 fn names(claims: &[Claimed]) -> Vec<&str> {
     let mut names: Vec<&str> = claims.iter().map(|claim| claim.session.as_str()).collect();
@@ -62,7 +62,8 @@ async fn a_lease_that_expired_is_taken_over_and_the_loser_changes_nothing(ctx: C
     ctx.clock.advance(Micros::seconds(1));
     assert_eq!(ctx.now(), expiry);
     assert_eq!(ctx.store.leased(&ctx.project, ctx.now()).await.unwrap(), 4);
-    let taken = ctx.claim(1).await;
+    assert_eq!(ctx.claim(5).await, []);
+    let taken: Vec<Claimed> = ctx.claim_expired().await.into_iter().collect();
     assert_eq!(names(&taken), ["e"]);
     assert_ne!(taken[0].token, lost[0].token);
 
@@ -82,7 +83,78 @@ async fn a_renewed_lease_lasts_until_it_was_told_to(ctx: Ctx) {
     ctx.clock.advance(Micros::seconds(999));
     assert_eq!(names(&ctx.claim(10).await), ["a", "b", "c"]);
     ctx.clock.advance(Micros::seconds(1));
-    assert_eq!(names(&ctx.claim(2).await).len(), 2);
+    let mut expired = Vec::new();
+    while let Some(claim) = ctx.claim_expired().await {
+        expired.push(claim);
+    }
+    assert_eq!(names(&expired), ["d", "e"]);
+}
+
+async fn only_a_death_while_alone_counts_as_the_sessions_own(ctx: Ctx) {
+    five_in_the_queue(&ctx).await;
+    let attempts = async || -> Vec<i64> {
+        let mut attempts = Vec::new();
+        for name in ["e", "d"] {
+            let assessments = ctx.store.assessments_of_session(&ctx.project, &SessionId::trusted(name)).await.unwrap();
+            attempts.extend(assessments.iter().map(|(_, assessment)| assessment.attempts));
+        }
+        attempts
+    };
+    assert_eq!(names(&ctx.claim(2).await), ["d", "e"]);
+    // Both die with their worker, and nobody knows whose doing it was.
+    ctx.clock.advance(Micros::seconds(300));
+    assert_eq!(ctx.claim_expired().await.unwrap().session.as_str(), "d");
+    let neighbour = ctx.claim_expired().await.unwrap();
+    assert_eq!((neighbour.session.as_str(), attempts().await), ("e", vec![0, 0]));
+    let gathering = ctx.store.gather(vec![neighbour]).await.unwrap();
+    ctx.record(&[judged(&gathering, &gathering.sessions[0], ctx.now(), 9.0)]).await;
+    for deaths in 1..MAX_ATTEMPTS {
+        ctx.clock.advance(Micros::seconds(300));
+        assert_eq!(ctx.claim_expired().await.unwrap().session.as_str(), "d");
+        assert_eq!(attempts().await, [0, deaths]);
+    }
+    // Dead once too often: nothing is open any more, and ending the claim takes it out of the queue.
+    ctx.clock.advance(Micros::seconds(300));
+    let claim = ctx.claim_expired().await.unwrap();
+    assert_eq!(attempts().await, [0, MAX_ATTEMPTS]);
+    let gathering = ctx.store.gather(vec![claim]).await.unwrap();
+    let end = judged(&gathering, &gathering.sessions[0], ctx.now(), 9.0);
+    assert_eq!(end.tries, []);
+    ctx.record(&[end]).await;
+    ctx.clock.advance(Micros::seconds(300));
+    assert_eq!(ctx.claim_expired().await, None);
+}
+
+async fn no_backlog_starves_another_project_or_group(ctx: Ctx) {
+    let idle = |online: &mut OnlineProfile| online.idle_seconds = 0;
+    let big = ctx.group(&live_with("big", "j", idle)).await;
+    for n in 0..40 {
+        ctx.session(&format!("big-{n:02}"), 2).await;
+    }
+    ctx.at_second(60);
+    ctx.plan().await;
+    ctx.store.delete_group(&ctx.project, &big.id, ctx.now()).await.unwrap();
+    ctx.group(&live_with("small", "j", idle)).await;
+    let other = ctx.tenant("other").await;
+    other.group(&live_with("of another", "j", idle)).await;
+    ctx.session("small", 2).await;
+    other.session("other", 2).await;
+    ctx.at_second(120);
+    ctx.plan().await;
+    let first = ctx.claim(9).await;
+    let has = |name: &str| first.iter().any(|claim| claim.session.as_str() == name);
+    assert!(has("small") && has("other"), "{first:?}");
+    assert!(first.len() >= 7, "what short lanes leave over goes to the long one: {first:?}");
+    // The rotation goes on where it stopped, until everything is claimed once.
+    let mut all = first.len();
+    loop {
+        let more = ctx.claim(9).await;
+        if more.is_empty() {
+            break;
+        }
+        all += more.len();
+    }
+    assert_eq!(all, 42);
 }
 
 async fn what_is_released_is_due_at_once(ctx: Ctx) {
@@ -195,6 +267,8 @@ contract!(
     a_claim_for_one_project_takes_nothing_of_another,
     a_lease_that_expired_is_taken_over_and_the_loser_changes_nothing,
     a_renewed_lease_lasts_until_it_was_told_to,
+    only_a_death_while_alone_counts_as_the_sessions_own,
+    no_backlog_starves_another_project_or_group,
     what_is_released_is_due_at_once,
     new_content_does_not_disturb_a_lease,
     a_gathering_holds_everything_that_judging_needs,

@@ -116,9 +116,17 @@ impl Ctx {
         self.store.claim(None, "tester", limit, self.now(), self.now() + Micros::seconds(300)).await.unwrap()
     }
 
-    /// Claims everything due and gathers it.
+    /// Takes one expired lease over.
+    pub async fn claim_expired(&self) -> Option<Claimed> {
+        self.store.claim_expired(None, "tester", self.now(), self.now() + Micros::seconds(300)).await.unwrap()
+    }
+
+    /// Claims everything due, expired leases included, and gathers it.
     pub async fn gather(&self) -> Gathering {
-        let claims = self.claim(1000).await;
+        let mut claims = self.claim(1000).await;
+        while let Some(claim) = self.claim_expired().await {
+            claims.push(claim);
+        }
         self.store.gather(claims).await.unwrap()
     }
 

@@ -1,4 +1,4 @@
-//! Work: sessions with due assessments are claimed under a lease, and gathered for reading.
+//! Gathering: claimed sessions with everything that judging them needs, in one snapshot.
 //!
 //! Whatever locks several rows of the queue and may wait for one takes them by sorted key; a claim never waits.
 
@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::{from_json, read_scorer};
 use super::engine::{Result, Row, Rows, Tx, args};
-use super::plan::{count, standing};
+use super::lease::Claimed;
+use super::plan::standing;
 use super::sql::statements;
-use super::{Store, retrying, scorecards, spans};
+use super::{Store, scorecards, spans};
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::compose::Scorecard;
 use crate::domain::group::GroupSpec;
@@ -16,25 +17,8 @@ use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::plan::Standing;
 use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
-use crate::domain::time::Timestamp;
 
 statements! {
-    CLAIMABLE = "SELECT visible_at FROM queue WHERE visible_at <= $1 ORDER BY visible_at LIMIT 1";
-    CLAIM = "WITH due AS MATERIALIZED (SELECT project_id, session_id FROM queue
-            WHERE visible_at <= $1 ORDER BY visible_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-        UPDATE queue SET visible_at = $3, lease_token = $4, lease_owner = $5, leased_at = $1 FROM due
-        WHERE queue.project_id = due.project_id AND queue.session_id = due.session_id
-        RETURNING queue.project_id, queue.session_id";
-    CLAIM_IN_PROJECT = "WITH due AS MATERIALIZED (SELECT project_id, session_id FROM queue
-            WHERE visible_at <= $1 AND project_id = $6 ORDER BY visible_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-        UPDATE queue SET visible_at = $3, lease_token = $4, lease_owner = $5, leased_at = $1 FROM due
-        WHERE queue.project_id = due.project_id AND queue.session_id = due.session_id
-        RETURNING queue.project_id, queue.session_id";
-    LEASED = "SELECT COUNT(*) FROM queue WHERE project_id = $1 AND lease_token IS NOT NULL AND visible_at > $2";
-    RENEW = "WITH held AS MATERIALIZED (SELECT project_id, session_id FROM queue
-            WHERE lease_token = ANY($1) ORDER BY project_id, session_id FOR UPDATE)
-        UPDATE queue SET visible_at = $2 FROM held
-        WHERE queue.project_id = held.project_id AND queue.session_id = held.session_id";
     GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2)";
     SCORERS_BY_ID = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.project_id,
@@ -45,12 +29,6 @@ statements! {
     PINNED_VERSIONS = "SELECT v.project_id, v.scorer_id, v.version, v.spec FROM scorer_versions v
         WHERE v.project_id = ANY($1) AND v.scorer_id = ANY($2) AND CAST(v.version AS TEXT) = ANY($3)";
     @bulk {
-        RELEASE(1; project_id Text, session_id Text, token Text) = ", held AS MATERIALIZED (
-                SELECT q.project_id, q.session_id FROM v
-                JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
-                WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q)
-            UPDATE queue SET visible_at = $1, lease_token = NULL, lease_owner = NULL, leased_at = NULL FROM held
-            WHERE queue.project_id = held.project_id AND queue.session_id = held.session_id";
         STANDINGS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.last_arrival_at,
                 s.turns, s.rootless, s.rootless_at FROM v
             JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
@@ -62,17 +40,6 @@ statements! {
                 s.session_tag, s.origin, s.kind, s.name, s.started_at, s.ended_at, s.at, s.arrived_at, s.digest, s.body
             FROM v JOIN spans s ON s.project_id = v.project_id AND s.session_id = v.session_id";
     }
-}
-
-/// A session under a lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claimed {
-    /// Its project.
-    pub project: ProjectId,
-    /// The session.
-    pub session: SessionId,
-    /// The lease: what is recorded without it is refused.
-    pub token: String,
 }
 
 /// A group as it stands at the moment of gathering.
@@ -129,94 +96,6 @@ pub struct Gathering {
 pub type PinnedSpecs = BTreeMap<(ProjectId, String, i64), String>;
 
 impl Store {
-    /// Claims up to `limit` sessions with due work, of one project or of all, oldest first. Leases that expired are taken
-    /// over.
-    ///
-    /// # Errors
-    /// [`StoreError`](super::StoreError).
-    pub async fn claim(
-        &self,
-        project: Option<&ProjectId>,
-        owner: &str,
-        limit: usize,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<Claimed>> {
-        retrying!(self.claim_once(project, owner, limit, now, until))
-    }
-
-    async fn claim_once(
-        &self,
-        project: Option<&ProjectId>,
-        owner: &str,
-        limit: usize,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<Claimed>> {
-        // Nothing due is the common case: it must not wait for the writer, nor keep it waiting.
-        if self.db.look_up(&CLAIMABLE, args![now]).await?.is_none() {
-            return Ok(Vec::new());
-        }
-        let token = self.entropy.id();
-        let mut tx = self.db.write().await?;
-        let mut args = args![now, count(limit), until, &token, owner];
-        let rows = match project {
-            None => tx.fetch(&CLAIM, args).await?,
-            Some(project) => {
-                args.extend(args![project]);
-                tx.fetch(&CLAIM_IN_PROJECT, args).await?
-            }
-        };
-        tx.commit().await?;
-        let claimed = |row: &Row| {
-            Ok(Claimed {
-                project: ProjectId::trusted(row.text(0)?),
-                session: SessionId::trusted(row.text(1)?),
-                token: token.clone(),
-            })
-        };
-        rows.iter().map(claimed).collect()
-    }
-
-    /// How many sessions of a project are under a living lease.
-    ///
-    /// # Errors
-    /// [`StoreError`](super::StoreError).
-    pub async fn leased(&self, project: &ProjectId, now: Timestamp) -> Result<i64> {
-        let row = self.db.look_up(&LEASED, args![project, now]).await?;
-        row.map_or(Ok(0), |row| row.int(0))
-    }
-
-    /// Makes leases last until `until`. Leases that somebody else took over are left alone.
-    ///
-    /// # Errors
-    /// [`StoreError`](super::StoreError).
-    pub async fn renew(&self, tokens: Vec<String>, until: Timestamp) -> Result<u64> {
-        retrying!(self.renew_once(tokens.clone(), until))
-    }
-
-    async fn renew_once(&self, tokens: Vec<String>, until: Timestamp) -> Result<u64> {
-        let mut tx = self.db.write().await?;
-        let renewed = tx.execute(&RENEW, args![tokens, until]).await?;
-        tx.commit().await?;
-        Ok(renewed)
-    }
-
-    /// Gives claimed sessions back, due at once: work cut short by a shutdown.
-    ///
-    /// # Errors
-    /// [`StoreError`](super::StoreError).
-    pub async fn release(&self, claims: &[Claimed], now: Timestamp) -> Result<()> {
-        retrying!(self.release_once(claims, now))
-    }
-
-    async fn release_once(&self, claims: &[Claimed], now: Timestamp) -> Result<()> {
-        let rows = claims.iter().map(|claim| args![&claim.project, &claim.session, &claim.token]).collect();
-        let mut tx = self.db.write().await?;
-        tx.bulk(&RELEASE, args![now], rows).await?;
-        tx.commit().await
-    }
-
     /// The assessments of a session, due or not.
     ///
     /// # Errors

@@ -1,0 +1,290 @@
+//! Explaining: why a session has the verdict it has from a group, or none. The answer to "why no score?" for any session.
+
+use serde::Serialize;
+
+use super::assessment::{Assessment, Goal, State};
+use super::plan::{LiveGroup, NotNow, Standing};
+use super::sample;
+use super::time::{Micros, Timestamp};
+
+/// Who holds a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The worker.
+    pub owner: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when, unless it is renewed.
+    pub until: Timestamp,
+}
+
+/// The latest verdict of a group on a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latest {
+    /// What was read.
+    pub read: Goal,
+    /// The rating on 0-10; `None` is no score.
+    pub rating: Option<f64>,
+    /// The text people read.
+    pub justification: String,
+}
+
+/// Everything that is known of one (session, group) pair.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// Where the session stands; `None` where nothing of it is stored.
+    pub standing: Option<Standing>,
+    /// The group as planning sees it; `None` where it does not score sessions live.
+    pub group: Option<LiveGroup>,
+    /// The obligation, where there is one.
+    pub assessment: Option<Assessment>,
+    /// Who holds the session.
+    pub lease: Option<Lease>,
+    /// How many sessions are due before it.
+    pub ahead: i64,
+    /// The latest verdict.
+    pub latest: Option<Latest>,
+}
+
+/// What became of a session in the eyes of a group, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "decision", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Decision {
+    /// Nothing of the session is stored.
+    Unknown,
+    /// The group is off, deleted, or scores single traces.
+    NotLive,
+    /// Fewer turns than the group judges.
+    TooFewTurns {
+        /// How many it has.
+        turns: i64,
+        /// How many the group wants.
+        min_turns: i64,
+    },
+    /// The stable hash leaves it out at the group's rate.
+    SampledOut {
+        /// The hash, in hexadecimal.
+        hash: String,
+        /// The hash on 0..1.
+        unit: f64,
+        /// The rate; a unit below it is kept.
+        rate: f64,
+    },
+    /// Not quiet long enough yet.
+    Active {
+        /// When it will have been, if nothing new arrives.
+        until: String,
+    },
+    /// Quiet; the next sweep takes it up.
+    Unplanned,
+    /// Due; a worker takes it when its turn comes.
+    Waiting {
+        /// How many sessions are due before it.
+        ahead: i64,
+    },
+    /// A worker holds it.
+    Judging {
+        /// The worker.
+        by: String,
+        /// Since when.
+        since: String,
+    },
+    /// Due, but not to be tried for the time being.
+    Deferred {
+        /// Why.
+        reason: String,
+        /// Until when.
+        until: String,
+    },
+    /// Given up until new content or a re-sweep asks again.
+    Failed {
+        /// What went wrong last.
+        error: String,
+        /// How often it was tried.
+        attempts: i64,
+    },
+    /// Judged at its present content.
+    Judged {
+        /// The content version that was read.
+        revision: i64,
+        /// The rating on 0-10.
+        rating: f64,
+    },
+    /// Found to be beyond judging at its present content.
+    NoScore {
+        /// The content version that was read.
+        revision: i64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Decides what to say of a pair. The order is that of a person's questions: is it judged, is somebody at it, what does it wait
+/// for.
+pub fn decide(facts: &Facts, now: Timestamp, root_grace: Micros, max_attempts: i64) -> Decision {
+    let Some(standing) = &facts.standing else { return Decision::Unknown };
+    let held = facts.lease.as_ref().filter(|lease| lease.until > now);
+    let state = facts.assessment.as_ref().map(|it| (it, it.state(now, held.is_some(), max_attempts)));
+    match state {
+        Some((it, State::Current)) if it.covered.revision >= standing.revision => judged(facts, it),
+        Some((it, State::Failed)) => Decision::Failed { error: error_of(it), attempts: it.attempts },
+        Some((it, State::Deferred)) => Decision::Deferred { reason: error_of(it), until: it.not_before.iso() },
+        Some((_, State::Judging)) => match held {
+            Some(lease) => Decision::Judging { by: lease.owner.clone(), since: lease.since.iso() },
+            None => Decision::Waiting { ahead: facts.ahead },
+        },
+        Some((_, State::Waiting)) => Decision::Waiting { ahead: facts.ahead },
+        Some((_, State::Current | State::Withdrawn)) | None => not_wanted(facts, standing, now, root_grace),
+    }
+}
+
+fn error_of(assessment: &Assessment) -> String {
+    assessment.last_error.clone().unwrap_or_else(|| "the session was active again".to_owned())
+}
+
+fn judged(facts: &Facts, assessment: &Assessment) -> Decision {
+    let revision = assessment.covered.revision;
+    match facts.latest.as_ref().and_then(|latest| latest.rating) {
+        Some(rating) => Decision::Judged { revision, rating },
+        None => Decision::NoScore {
+            revision,
+            reason: facts.latest.as_ref().map_or_else(|| error_of(assessment), |latest| latest.justification.clone()),
+        },
+    }
+}
+
+fn not_wanted(facts: &Facts, standing: &Standing, now: Timestamp, root_grace: Micros) -> Decision {
+    let Some(group) = &facts.group else { return Decision::NotLive };
+    match standing.eligible(group, now, root_grace) {
+        Ok(()) => Decision::Unplanned,
+        Err(NotNow::TooFewTurns) => {
+            Decision::TooFewTurns { turns: standing.turns + standing.rootless, min_turns: group.min_turns }
+        }
+        Err(NotNow::SampledOut) => {
+            let draw = sample::draw(standing.session.as_str(), group.id.as_str());
+            Decision::SampledOut { hash: format!("{:016x}", draw.hash), unit: draw.unit, rate: group.sample_rate }
+        }
+        Err(NotNow::Active(until)) => Decision::Active { until: until.iso() },
+    }
+}
+
+impl Decision {
+    /// The decision in words, for people.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Unknown => "nothing of this session is stored".to_owned(),
+            Self::NotLive => "the group does not score sessions live".to_owned(),
+            Self::TooFewTurns { turns, min_turns } => {
+                format!("has {turns} of the {min_turns} turns that the group wants")
+            }
+            Self::SampledOut { hash, unit, rate } => {
+                format!("sampled out: hash {hash} gives {unit:.6}, which is not below the rate {rate}")
+            }
+            Self::Active { until } => format!("still active: quiet at {until}, if nothing new arrives"),
+            Self::Unplanned => "quiet; the next sweep takes it up".to_owned(),
+            Self::Waiting { ahead: 0 } => "due; next in line".to_owned(),
+            Self::Waiting { ahead } => format!("due; {ahead} sessions are due before it"),
+            Self::Judging { by, since } => format!("being judged by {by} since {since}"),
+            Self::Deferred { reason, until } => format!("put off until {until}: {reason}"),
+            Self::Failed { error, attempts } => format!("given up after {attempts} attempts: {error}"),
+            Self::Judged { revision, rating } => format!("judged at revision {revision}: {rating:.1}/10"),
+            Self::NoScore { revision, reason } => format!("no score at revision {revision}: {reason}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assessment::Ending;
+    use super::super::ids::{GroupId, SessionId};
+    use super::*;
+
+    const MAX: i64 = 3;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            standing: Some(Standing {
+                session: SessionId::trusted("s"),
+                revision: 2,
+                last_arrival_at: at(1_000),
+                turns: 2,
+                rootless: 0,
+                rootless_at: None,
+            }),
+            group: Some(LiveGroup {
+                id: GroupId::trusted("g"),
+                sample_rate: 1.0,
+                idle: Micros::seconds(120),
+                min_turns: 2,
+            }),
+            assessment: None,
+            lease: None,
+            ahead: 0,
+            latest: None,
+        }
+    }
+
+    fn wanted() -> Assessment {
+        Assessment::wanted(Goal { revision: 2, round: 0 }, at(1_120))
+    }
+
+    fn of(facts: &Facts) -> Decision {
+        decide(facts, at(1_200), Micros::seconds(60), MAX)
+    }
+
+    #[test]
+    fn before_anybody_wants_it_the_reason_is_the_planners() {
+        assert_eq!(of(&Facts { standing: None, ..facts() }), Decision::Unknown);
+        assert_eq!(of(&Facts { group: None, ..facts() }), Decision::NotLive);
+        assert_eq!(of(&facts()), Decision::Unplanned);
+        let mut one = facts();
+        one.standing.as_mut().expect("a standing").turns = 1;
+        assert_eq!(of(&one), Decision::TooFewTurns { turns: 1, min_turns: 2 });
+        let mut out = facts();
+        out.group.as_mut().expect("a group").sample_rate = 0.0;
+        assert!(matches!(of(&out), Decision::SampledOut { rate, .. } if rate == 0.0));
+        let mut busy = facts();
+        busy.standing.as_mut().expect("a standing").last_arrival_at = at(1_190);
+        assert_eq!(of(&busy), Decision::Active { until: at(1_310).iso() });
+    }
+
+    #[test]
+    fn once_wanted_the_reason_is_the_assessments() {
+        assert_eq!(of(&Facts { assessment: Some(wanted()), ahead: 7, ..facts() }), Decision::Waiting { ahead: 7 });
+        let lease = Lease { owner: "w1".into(), since: at(1_150), until: at(1_270) };
+        let judging = Facts { assessment: Some(wanted()), lease: Some(lease.clone()), ..facts() };
+        assert_eq!(of(&judging), Decision::Judging { by: "w1".into(), since: at(1_150).iso() });
+        let expired = Lease { until: at(1_199), ..lease };
+        let lost = Facts { assessment: Some(wanted()), lease: Some(expired), ..facts() };
+        assert_eq!(of(&lost), Decision::Waiting { ahead: 0 });
+        let mut deferred = wanted();
+        deferred.end(Ending::Deferred { until: at(2_000), reason: "Judge: 429".into() }, at(1_130));
+        let answer = of(&Facts { assessment: Some(deferred), ..facts() });
+        assert_eq!(answer, Decision::Deferred { reason: "Judge: 429".into(), until: at(2_000).iso() });
+        let mut failed = wanted();
+        for _ in 0..MAX {
+            failed.end(Ending::Erred { until: at(0), error: "bug".into() }, at(1_130));
+        }
+        let answer = of(&Facts { assessment: Some(failed), ..facts() });
+        assert_eq!(answer, Decision::Failed { error: "bug".into(), attempts: MAX });
+    }
+
+    #[test]
+    fn what_is_judged_says_so_until_it_grows() {
+        let mut current = wanted();
+        let read = Goal { revision: 2, round: 0 };
+        current.end(Ending::Covered { read, digest: "d".into(), reason: None }, at(1_150));
+        let latest = Latest { read, rating: Some(7.0), justification: "fine".into() };
+        let judged = Facts { assessment: Some(current.clone()), latest: Some(latest.clone()), ..facts() };
+        assert_eq!(of(&judged), Decision::Judged { revision: 2, rating: 7.0 });
+        let unrated = Facts { latest: Some(Latest { rating: None, ..latest }), ..judged.clone() };
+        assert_eq!(of(&unrated), Decision::NoScore { revision: 2, reason: "fine".into() });
+        let mut grown = judged;
+        grown.standing.as_mut().expect("a standing").revision = 3;
+        assert_eq!(of(&grown), Decision::Unplanned);
+    }
+}

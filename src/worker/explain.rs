@@ -1,0 +1,46 @@
+//! Explaining: what became of a session in the eyes of each group, as this worker would decide it now.
+
+use serde::Serialize;
+
+use super::Worker;
+use crate::domain::explain::{Decision, decide};
+use crate::domain::ids::{GroupId, ProjectId, SessionId};
+use crate::store::StoreError;
+
+/// What became of a session in the eyes of one group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The group.
+    pub group_id: GroupId,
+    /// Its name.
+    pub group_name: String,
+    /// The decision and its reason.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// The same in words.
+    pub text: String,
+}
+
+impl Worker {
+    /// Explains a session for every group of its project, or for one, by the groups' names.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn explain(
+        &self,
+        project: &ProjectId,
+        session: &SessionId,
+        only: Option<&GroupId>,
+    ) -> Result<Vec<Explanation>, StoreError> {
+        let now = self.clock.now();
+        let explained = self.store.explain(project, session).await?;
+        let wanted = explained.into_iter().filter(|it| only.is_none_or(|group| it.group == *group));
+        Ok(wanted
+            .map(|it| {
+                let decision = decide(&it.facts, now, self.settings.root_grace, self.settings.retry.max_attempts);
+                Explanation { text: decision.in_words(), group_id: it.group, group_name: it.name, decision }
+            })
+            .collect())
+    }
+}
