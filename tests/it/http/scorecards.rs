@@ -227,6 +227,12 @@ async fn every_scored_verdict_has_a_scorecard_score_and_a_band_and_recomposing_a
     let good = caller.scores("good").await.remove(0);
     assert_eq!((&good["rating"], &good["pass"], &good["band"]), (&json!(9), &json!(true), &json!("Good")));
 
+    let rail = list(caller.get("/agent-monitoring/sessions").await, "sessions");
+    let shown = rail.iter().find(|row| row["sessionId"] == "bad").unwrap()["judges"].clone();
+    let expected =
+        json!([{"name": "Support (group)", "rating": 4, "pass": false, "scorecardScore": 60, "band": "Needs review"}]);
+    assert_eq!(shown, expected);
+
     let path = format!("{GROUPS}/{group}");
     let recompose = format!("{path}/recompose");
     let (status, nothing) = caller.press(&recompose).await;

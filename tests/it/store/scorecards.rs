@@ -230,6 +230,25 @@ async fn another_scorecard_may_be_applied_and_its_copy_is_kept(ctx: Ctx) {
     assert_eq!(end, RecomposeEnd::NoGroup);
 }
 
+async fn a_verdict_from_before_there_were_recipes_is_read_and_can_be_composed_anew(ctx: Ctx) {
+    let group = judged(&ctx, &[("s", 0.9, 0.3)]).await;
+    let mut raw = ctx.raw().await;
+    raw.run(
+        "UPDATE verdicts SET aggregation = NULL, pass = NULL, scorecard = NULL, scorecard_score = NULL, band = NULL",
+    )
+    .await;
+    raw.run("UPDATE verdict_members SET category = NULL").await;
+    let old = verdicts(&ctx, "s").await.remove(0);
+    assert_eq!(
+        (old.aggregation, old.pass, old.scorecard, old.scored),
+        (Aggregation::WeightedAverage, None, None, None)
+    );
+    let report = recompose(&ctx, &all(&group)).await;
+    assert_eq!((report.recomposed, report.rating_changes), (1, 0));
+    let new = verdicts(&ctx, "s").await.remove(0);
+    assert_eq!((new.rating, new.scored.map(|it| it.band)), (old.rating, Some("Poor".to_owned())));
+}
+
 async fn many_sessions_are_composed_anew_in_batches_and_each_once(ctx: Ctx) {
     let names: Vec<String> = (0..450).map(|n| format!("s{n:03}")).collect();
     let sessions: Vec<(&str, f64, f64)> = names.iter().map(|name| (name.as_str(), 0.9, 0.3)).collect();
@@ -293,6 +312,7 @@ contract!(
     a_session_that_falls_below_raises_a_signal_where_that_is_asked_for,
     a_member_added_since_takes_a_real_re_score,
     another_scorecard_may_be_applied_and_its_copy_is_kept,
+    a_verdict_from_before_there_were_recipes_is_read_and_can_be_composed_anew,
     many_sessions_are_composed_anew_in_batches_and_each_once,
     reports_see_one_verdict_a_session_under_the_time_of_its_last_turn,
 );
