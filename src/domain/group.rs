@@ -1,7 +1,7 @@
 //! Scorer groups: members by reference, weights and gates, and the profile of live scoring. Read from the wire with every
 //! problem told at once.
 //!
-//! Over 400 lines: creating, patching and checking share every limit, and 100 lines are tests.
+//! Over 400 lines: creating, patching and checking share every limit, and 200 lines are tests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -145,7 +145,7 @@ pub(super) struct Many {
     scorer_groups: Vec<Shown>,
 }
 
-fn missing() -> ApiError {
+pub(super) fn missing() -> ApiError {
     ApiError::not_found("Scorer group not found")
 }
 
@@ -208,7 +208,7 @@ pub(super) async fn remove(
     if there_was { Ok(Json(json!({"ok": true}))) } else { Err(missing()) }
 }
 
-async fn stored(api: &Api, project: &ProjectId, id: &GroupId) -> Result<SavedGroup, ApiError> {
+pub(super) async fn stored(api: &Api, project: &ProjectId, id: &GroupId) -> Result<SavedGroup, ApiError> {
     api.store.group(project, id).await?.ok_or_else(missing)
 }
 

@@ -13,6 +13,8 @@ mod health;
 mod judges;
 mod otlp;
 mod patterns;
+mod recompose;
+mod reports;
 mod request;
 mod scorecards;
 mod scorers;
@@ -50,7 +52,8 @@ use error::ApiError;
 pub struct ApiSettings {
     /// The largest body accepted, in bytes, as it was sent and after decompression.
     pub body_limit_bytes: usize,
-    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own.
+    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own, and re-compositions
+    /// have none.
     pub request_timeout: Duration,
     /// How far back, by arrival, sessions are considered again when a group's live scoring is switched on or changed.
     pub lookback: Micros,
@@ -87,6 +90,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
     timed
         .route("/api/v1/agent-monitoring/session-sweep/run", post(sweep::run))
+        .route("/api/v1/agent-monitoring/scorer-groups/{id}/recompose", post(recompose::run))
         .fallback(async || ApiError::not_found("Not found"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(from_fn(guard::watch))
@@ -123,6 +127,10 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/scorer-groups/{id}/summary", get(reports::summary))
+        .route("/agent-monitoring/scorer-groups/{id}/trend", get(reports::trend))
+        .route("/agent-monitoring/scorer-groups/{id}/worst", get(reports::worst))
+        .route("/agent-monitoring/scores", get(reports::scores))
         .route("/agent-monitoring/scorecards", get(scorecards::list).post(scorecards::create))
         .route("/agent-monitoring/scorecards/{id}", scorecard)
         .route("/agent-monitoring/scorecards/{id}/duplicate", post(scorecards::duplicate))

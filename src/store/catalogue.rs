@@ -322,7 +322,7 @@ pub(super) fn read_scorer(row: &Row) -> Result<Scorer> {
     })
 }
 
-fn read_group(row: &Row) -> Result<SavedGroup> {
+pub(super) fn read_group(row: &Row) -> Result<SavedGroup> {
     Ok(SavedGroup {
         id: GroupId::trusted(row.text(0)?),
         version: row.int(1)?,

@@ -8,10 +8,12 @@ mod explain;
 mod gather;
 mod history;
 mod ingest;
+mod latest;
 mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod recompose;
 mod record;
 mod scorecards;
 mod secrets;
@@ -43,10 +45,12 @@ pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
+pub use latest::Latest;
 pub use lease::Claimed;
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
+pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
@@ -204,14 +208,16 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 18] = [
+static STATEMENTS: [&sql::Statements; 20] = [
     &actions::ALL,
     &catalogue::ALL,
     &history::ALL,
     &ingest::ALL,
+    &latest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &recompose::ALL,
     &record::ALL,
     &scorecards::ALL,
     &secrets::ALL,

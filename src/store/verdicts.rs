@@ -31,7 +31,7 @@ statements! {
         WHERE project_id = $1 AND group_id = $2 AND last_turn_at >= $3 AND last_turn_at <= $4";
     @bulk {
         OF_SESSIONS(1; session_id Text) = "SELECT d.session_id, d.group_id, d.group_name, d.revision, d.round, d.sequence,
-                d.rating, d.created_at
+                d.rating, d.created_at, d.pass, d.scorecard_score, d.band
             FROM v JOIN verdicts d ON d.project_id = $1 AND d.session_id = v.session_id";
     }
 }
@@ -109,6 +109,10 @@ pub struct RatedVerdict {
     pub group_name: String,
     /// The rating on 0-10.
     pub rating: f64,
+    /// Whether it passes; `None` without a threshold.
+    pub pass: Option<bool>,
+    /// What the scorecard says; `None` where nothing was graded.
+    pub scored: Option<ScorecardScore>,
     /// When it was recorded.
     pub created_at: Timestamp,
 }
@@ -173,8 +177,17 @@ pub(super) async fn latest_of<'a>(
         let group = GroupId::trusted(row.text(1)?);
         let order = (Goal { revision: row.int(3)?, round: row.int(4)? }, row.int(5)?);
         let (group_name, created_at) = (row.text(2)?, row.time(7)?);
-        let headline =
-            row.opt_real(6)?.map(|rating| RatedVerdict { group: group.clone(), group_name, rating, created_at });
+        let pass = row.opt_int(8)?.map(|pass| pass != 0);
+        let scored = row.opt_real(9)?.zip(row.opt_text(10)?).map(|(score, band)| ScorecardScore { score, band });
+        let group_id = group.clone();
+        let headline = row.opt_real(6)?.map(|rating| RatedVerdict {
+            group: group_id,
+            group_name,
+            rating,
+            pass,
+            scored,
+            created_at,
+        });
         let key = (SessionId::trusted(row.text(0)?), group);
         if latest.get(&key).is_none_or(|(known, _)| *known < order) {
             latest.insert(key, (order, headline));

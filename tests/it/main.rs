@@ -14,6 +14,7 @@ mod http;
 mod import;
 mod judging;
 mod real_model;
+mod recipes;
 mod sdk;
 mod store;
 mod support;

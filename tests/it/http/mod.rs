@@ -9,5 +9,6 @@ mod explain;
 mod groups;
 mod milestone;
 mod otlp;
+mod scorecards;
 mod spans;
 mod sweep;

@@ -14,6 +14,7 @@ mod races;
 pub mod raw;
 mod recording;
 mod recount;
+mod scorecards;
 mod signals;
 mod soak;
 mod spans;
