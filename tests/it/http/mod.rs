@@ -1,11 +1,14 @@
 //! The HTTP API over real connections.
 
+mod approvals;
 mod auth;
 mod bad_input;
 mod catalogue;
+mod custom;
 mod explain;
 mod groups;
 mod milestone;
 mod otlp;
+mod scorecards;
 mod spans;
 mod sweep;
