@@ -19,8 +19,9 @@ pub struct Recomposed {
 }
 
 /// Applies a recipe to what members said. `None` where a member has no outcome here, because it was added since, or is bound to
-/// another version or no longer bound: that takes a real re-score.
-pub fn recompose(said: &[MemberReport], members: &[Member], recipe: &Recipe) -> Option<Recomposed> {
+/// another version or no longer bound: that takes a real re-score. So does a verdict that a failed gate decided
+/// (`was_gated`) before everybody had answered, where no gate decides it now: the others were not waited for.
+pub fn recompose(said: &[MemberReport], was_gated: bool, members: &[Member], recipe: &Recipe) -> Option<Recomposed> {
     let mut left: Vec<&MemberReport> = said.iter().collect();
     let mut reports = Vec::with_capacity(members.len());
     for member in members {
@@ -36,7 +37,10 @@ pub fn recompose(said: &[MemberReport], members: &[Member], recipe: &Recipe) -> 
         });
     }
     let opinions: Vec<Opinion> = reports.iter().map(MemberReport::opinion).collect();
-    Some(Recomposed { composition: compose(&opinions, recipe), members: reports })
+    let composition = compose(&opinions, recipe);
+    let unheard = reports.iter().any(|report| report.outcome.is_transient());
+    let is_open = was_gated && composition.gated_by.is_none() && unheard;
+    (!is_open).then_some(Recomposed { members: reports, composition })
 }
 
 /// Whether what was reported then is what the member would say now: the same scorer, and where either is bound to a version,
@@ -228,8 +232,9 @@ mod tests {
     #[test]
     fn other_weights_gates_and_aggregations_apply_to_what_was_said() {
         let said = [report(&judge("a"), 1, good(0.9)), report(&judge("b"), 1, good(0.3))];
-        let of =
-            |members: &[Member], recipe: &Recipe| recompose(&said, members, recipe).map(|it| it.composition.rating);
+        let of = |members: &[Member], recipe: &Recipe| {
+            recompose(&said, false, members, recipe).map(|it| it.composition.rating)
+        };
         let recipe = Recipe::default();
         assert_eq!(of(&[judge("a"), judge("b")], &recipe), Some(Some(6.0)));
         assert_eq!(of(&[Member { weight: 3.0, ..judge("a") }, judge("b")], &recipe), Some(Some(7.5)));
@@ -243,11 +248,25 @@ mod tests {
     fn a_member_without_an_outcome_takes_a_real_re_score() {
         let said =
             [report(&judge("a"), 3, good(0.9)), report(&Member { version: Some(1), ..judge("p") }, 1, good(0.1))];
-        let of = |member: Member| recompose(&said, &[member], &Recipe::default()).is_some();
+        let of = |member: Member| recompose(&said, false, &[member], &Recipe::default()).is_some();
         assert!(of(judge("a")) && of(Member { version: Some(3), ..judge("a") }));
         assert!(!of(judge("new")) && !of(Member { version: Some(2), ..judge("a") }));
         assert!(of(Member { version: Some(1), ..judge("p") }) && !of(judge("p")), "no longer bound is another scorer");
         assert!(!of(Member::plain(MemberKind::Pattern, "a")));
+    }
+
+    #[test]
+    fn a_gate_that_decided_early_is_not_taken_away_from_under_those_who_were_not_heard() {
+        let gate = Member { gate: true, ..judge("a") };
+        let said =
+            [report(&gate, 1, good(0.1)), report(&judge("b"), 1, Outcome::failed_for_now("the budget is spent"))];
+        let of = |was_gated: bool, first: &Member| {
+            recompose(&said, was_gated, &[first.clone(), judge("b")], &Recipe::default())
+                .map(|it| it.composition.rating)
+        };
+        assert_eq!(of(true, &gate), Some(Some(0.0)));
+        assert_eq!(of(true, &judge("a")), None, "no partial panel");
+        assert_eq!(of(false, &judge("a")), Some(Some(1.0)), "they were waited for in vain");
     }
 
     #[test]
@@ -316,7 +335,7 @@ mod tests {
                 members.iter().zip(outcomes).map(|(it, outcome)| report(it, it.version.unwrap_or(1), outcome)).collect();
             let opinions: Vec<Opinion> = said.iter().map(MemberReport::opinion).collect();
             let before = compose(&opinions, &recipe);
-            let again = recompose(&said, &members, &recipe).expect("everybody spoke");
+            let again = recompose(&said, before.gated_by.is_some(), &members, &recipe).expect("everybody spoke");
             prop_assert_eq!(again, Recomposed { members: said, composition: before });
         }
     }

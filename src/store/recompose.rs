@@ -163,7 +163,8 @@ struct Seen {
 
 impl Seen {
     fn of(latest: Latest, applied: &Applied) -> Self {
-        let again = recompose(&latest.verdict.members, &applied.group.spec.members, &applied.recipe);
+        let (row, members) = (&latest.verdict, &applied.group.spec.members);
+        let again = recompose(&row.members, row.gated_by.is_some(), members, &applied.recipe);
         let is_changed = again.as_ref().is_some_and(|again| differs(&latest, again, &applied.recipe));
         Self { latest, again, is_changed, is_signalled: false }
     }

@@ -106,7 +106,6 @@ impl Scorecard {
         let categories = [(Category::Accuracy, self.accuracy), (Category::Experience, self.experience)];
         let (sum, weights) = categories
             .into_iter()
-            .filter(|(_, weight)| *weight > 0.0)
             .filter_map(|(category, weight)| Some((self.category(&graded, category)?, weight)))
             .fold((0.0, 0.0), |(sum, weights), (share, weight)| (sum + share * weight, weights + weight));
         if weights <= 0.0 {
