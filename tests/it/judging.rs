@@ -183,6 +183,26 @@ async fn the_same_question_is_asked_once_however_many_sessions_and_groups_ask_it
 }
 
 #[tokio::test]
+async fn what_was_paid_for_is_used_again_by_later_sessions_whether_scored_declined_or_refused() {
+    for (reply, outcome) in [(Reply::Rating(8.0), "scored"), (Reply::CantTell, "declined"), (Reply::Refused, "failed")]
+    {
+        let stub = Judge::start(move |_| reply.clone());
+        let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+        let judge = judge(&server, &json!({})).await;
+        let pattern = json!({"name": "Bye", "includeTerms": ["bye"], "polarity": "proper"});
+        let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+        group(&server, "G", json!([{"kind": "judge", "refId": judge}, {"kind": "pattern", "refId": pattern}])).await;
+        for session in ["a", "b"] {
+            say(&server, session, &[("hello", "hi"), ("and?", "bye")]).await;
+            server.clock.advance(Micros::seconds(60));
+            assert_eq!(server.caller.sweep().await, 1);
+            let member = &server.caller.scores(session).await[0]["members"][0];
+            assert_eq!((&member["outcome"], stub.requests().len()), (&json!(outcome), 1));
+        }
+    }
+}
+
+#[tokio::test]
 async fn usage_tells_calls_tokens_cost_and_what_they_came_to() {
     let stub = Judge::start(|request| match request.to_string() {
         text if text.contains("blocked") => Reply::Status(404),

@@ -46,14 +46,14 @@ async fn a_real_model_judges_a_session_through_http_with_an_honest_outcome() {
     let judges = JudgeSettings {
         base_url: Some(base_url),
         model: "smollm2".to_owned(),
-        timeout: Duration::from_mins(4),
-        deadline: Duration::from_mins(8),
+        timeout: Duration::from_mins(10),
+        deadline: Duration::from_mins(20),
         max_attempts: 1,
         reply_tokens: 384,
         models: ModelTable { context_tokens: Some(4_096), ..ModelTable::default() },
         ..JudgeSettings::default()
     };
-    let patience = Duration::from_mins(9);
+    let patience = Duration::from_mins(21);
     let server = Server::planned(Plan { judges, sweep_patience: patience, ..Plan::default() }).await;
     let judge = server.caller.post("/agent-monitoring/judge-scorers", &json!({"name": "Real"})).await.1;
     let pattern = json!({"name": "Bye", "includeTerms": ["welcome"], "polarity": "proper"});

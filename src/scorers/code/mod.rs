@@ -46,6 +46,7 @@ pub const fn has_engine(language: Language) -> bool {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn lacking(language: Language) -> String {
     format!("this build of afterword has no engine for {}", language.as_str())
 }

@@ -61,6 +61,7 @@ fn answer(from: &mut impl Read, to: &mut impl Write, terms: &Terms) -> io::Resul
     Ok(())
 }
 
+#[cfg_attr(not(any(feature = "python", feature = "javascript")), allow(unused_variables, reason = "engines use it"))]
 fn perform(request: &Request, terms: &Terms) -> Reply {
     match request.language {
         #[cfg(feature = "python")]

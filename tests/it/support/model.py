@@ -13,6 +13,9 @@ params.port = 0
 params.n_ctx = 4096
 params.n_parallel = 1
 params.warmup = False
+# On a busy machine threads that wait for each other are slower than one.
+params.cpuparams.n_threads = 1
+params.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 sys.stdin.read()
