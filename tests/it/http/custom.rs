@@ -211,8 +211,8 @@ async fn external_members_are_sent_the_conversation_signed_and_tell_what_they_sa
     let scoring = answering(ResponseTemplate::new(200).set_body_json(json!({"score": 0.875, "matches": true}))).await;
     let flagged = made(&server.caller, &external(&stub.uri(), false)).await;
     let clean = made(&server.caller, &external(&stub.uri(), true)).await;
-    let scored = made(&server.caller, &external(&scoring.uri(), true)).await;
-    let all = [member("custom", &flagged), member("custom", &clean), member("custom", &scored)];
+    let graded = made(&server.caller, &external(&scoring.uri(), true)).await;
+    let all = [member("custom", &flagged), member("custom", &clean), member("custom", &graded)];
     group(&server.caller, "One", &all).await;
     group(&server.caller, "Two", &all[..1]).await;
     talk(&server.caller, "s", &plain(&[("refund?", "No."), ("why?", "Because.")])).await;
