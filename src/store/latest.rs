@@ -29,8 +29,8 @@ statements! {
     @bulk {
         MEMBERS(1; session_id Text, group_id Text, revision Int, round Int, sequence Int) = "SELECT m.group_id, m.revision,
                 m.round, m.sequence, m.name, m.kind, m.ref_id, m.version, m.weight, m.gate, m.scorer_kind, m.outcome,
-                m.goodness, m.reason, m.permanence, m.detail, m.justification, m.evidence, m.shown, m.pass_threshold,
-                m.category, m.pinned, m.session_id
+                m.goodness, m.reason, m.permanence, m.detail, m.justification, m.evidence, m.shown, m.facts,
+                m.pass_threshold, m.category, m.pinned, m.redactions, m.session_id
             FROM v JOIN verdict_members m ON m.project_id = $1 AND m.session_id = v.session_id AND m.group_id = v.group_id
                 AND m.revision = v.revision AND m.round = v.round AND m.sequence = v.sequence
             ORDER BY m.session_id, m.position";
@@ -129,7 +129,7 @@ pub(super) async fn page(
         .collect();
     let mut members: HashMap<String, Vec<MemberReport>> = HashMap::new();
     for row in tx.bulk(&MEMBERS, args![project], keys).await? {
-        members.entry(row.text(22)?).or_default().push(read_member(&row)?);
+        members.entry(row.text(24)?).or_default().push(read_member(&row)?);
     }
     for latest in &mut page {
         latest.verdict.members = members.remove(latest.session.as_str()).unwrap_or_default();

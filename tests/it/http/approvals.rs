@@ -88,7 +88,4 @@ async fn pending_actions_are_listed_riskiest_first() {
     let later = list(server.caller.get(&format!("{path}?from=2027-01-01T00:00:00Z")).await, "pending");
     assert!(later.iter().all(|it| it["chance"] == 0.5), "nothing was decided since: {later:?}");
     refused(&server.caller.get(&format!("{path}?from=yesterday")).await, 400);
-    turn(&server.caller, "b", 0, &[call("purge", "executed")]).await;
-    let count = list(server.caller.get(path).await, "pending").len();
-    assert!(count == 2 || count == 3, "the span that was sent last wins only where its end or digest is greater");
 }

@@ -70,15 +70,17 @@ async fn members(caller: &Caller, session: &str) -> Vec<Value> {
 #[tokio::test]
 async fn each_kind_answers_as_it_was_saved() {
     let server = Server::start().await;
-    let (status, made) =
-        server.caller.post(CUSTOM, &code("python", "def handler(input, output):\n    return 1\n")).await;
+    let (status, made) = server
+        .caller
+        .post(CUSTOM, &code("python", "def handler(input, output, expected, metadata, trace):\n    return 1\n"))
+        .await;
     assert_eq!(status, 201, "{made}");
     let id = made["evaluator"]["_id"].as_str().unwrap();
     let now = "2026-01-01T00:00:00.000Z";
     let expected = json!({
         "_id": id, "name": "Length", "url": "", "sampleRate": 1, "scopeMode": "all", "agentIds": [], "enabled": true,
         "invertMatch": false, "severity": "medium", "kind": "code", "language": "python",
-        "script": "def handler(input, output):\n    return 1\n", "alertBelow": 0.5, "createdAt": now, "updatedAt": now,
+        "script": "def handler(input, output, expected, metadata, trace):\n    return 1\n", "alertBelow": 0.5, "createdAt": now, "updatedAt": now,
         "versionCount": 1,
     });
     assert_eq!(made["evaluator"], expected);
@@ -178,12 +180,11 @@ async fn a_dry_run_always_answers_200() {
         assert_eq!(status, 200, "{answer}");
         answer
     };
-    let script = "def handler(input, output):\n    return {'score': 0.25, 'reason': 'short'}\n";
+    let script =
+        "def handler(input, output, expected, metadata, trace):\n    return {'score': 0.25, 'reason': 'short'}\n";
     let run = dry(&json!({"kind": "code", "language": "python", "script": script})).await;
-    assert_eq!(
-        (&run["ok"], &run["response"]),
-        (&json!(true), &json!({"matches": true, "score": 0.25, "reason": "short"}))
-    );
+    assert_eq!(run["ok"], true, "{run}");
+    assert_eq!(run["response"], json!({"matches": true, "score": 0.25, "reason": "short"}));
     assert!(run["latencyMs"].is_i64());
     let stub = answering(ResponseTemplate::new(200).set_body_json(json!({"matches": false, "reason": "fine"}))).await;
     let run = dry(&json!({"url": stub.uri()})).await;
@@ -193,7 +194,10 @@ async fn a_dry_run_always_answers_200() {
         (json!({"url": down.uri()}), "it answered 404"),
         (json!({"url": "http://169.254.169.254/"}), "never called"),
         (json!({"url": "nonsense"}), "A valid http:// or https:// url is required"),
-        (json!({"kind": "code", "language": "python", "script": "def handler(input): return 7"}), "7"),
+        (
+            json!({"kind": "code", "language": "python", "script": "def handler(input, output, expected, metadata, trace): return 7"}),
+            "7",
+        ),
         (json!({"kind": "code", "language": "python"}), "A code scorer needs a script"),
         (json!({"kind": "builtIn", "key": "run-completion"}), "need no dry run"),
         (json!([]), "the body must be a JSON object"),
@@ -211,8 +215,8 @@ async fn external_members_are_sent_the_conversation_signed_and_tell_what_they_sa
     let scoring = answering(ResponseTemplate::new(200).set_body_json(json!({"score": 0.875, "matches": true}))).await;
     let flagged = made(&server.caller, &external(&stub.uri(), false)).await;
     let clean = made(&server.caller, &external(&stub.uri(), true)).await;
-    let scored = made(&server.caller, &external(&scoring.uri(), true)).await;
-    let all = [member("custom", &flagged), member("custom", &clean), member("custom", &scored)];
+    let graded = made(&server.caller, &external(&scoring.uri(), true)).await;
+    let all = [member("custom", &flagged), member("custom", &clean), member("custom", &graded)];
     group(&server.caller, "One", &all).await;
     group(&server.caller, "Two", &all[..1]).await;
     talk(&server.caller, "s", &plain(&[("refund?", "No."), ("why?", "Because.")])).await;
@@ -281,7 +285,11 @@ async fn code_members_run_beside_built_in_ones_and_gates_hold() {
     let script = "function handler(input, output, expected, metadata, trace) {\n  return {score: trace.getSpans().length / 4, \
                   reason: input.split('\\n\\n').length + ' turns', words: 3}\n}";
     let script = made(&server.caller, &code("javascript", script)).await;
-    let broken = made(&server.caller, &code("python", "def handler(input, output):\n    return 1e308\n")).await;
+    let broken = made(
+        &server.caller,
+        &code("python", "def handler(input, output, expected, metadata, trace):\n    return 1e308\n"),
+    )
+    .await;
     let by_key = member("custom", "run-completion");
     group(&server.caller, "G", &[member("custom", &script), member("custom", &broken), by_key]).await;
     talk(&server.caller, "s", &plain(&[("a", "b"), ("c", "d")])).await;
@@ -290,6 +298,11 @@ async fn code_members_run_beside_built_in_ones_and_gates_hold() {
     assert_eq!((&told[0]["detail"], &told[0]["justification"]), (&json!("0.25"), &json!("2 turns")), "{told:?}");
     assert_eq!((&told[0]["facts"], &told[0]["scorerKind"]), (&json!({"words": 3}), &json!("rule")));
     assert_eq!((&told[1]["outcome"], &told[1]["permanence"]), (&json!("failed"), &json!("permanent")));
+    assert!(
+        told[1]["reason"].as_str().is_some_and(|why| why.contains("1e+308") || why.contains("1e308")),
+        "{}",
+        told[1]
+    );
     assert_eq!(
         (&told[2]["goodness"], &told[2]["name"], &told[2]["version"]),
         (&json!(1), &json!("Run completion"), &json!(1))

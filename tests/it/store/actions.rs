@@ -32,7 +32,7 @@ fn listing(mut draft: Draft, calls: &[ToolCall]) -> Draft {
 
 fn tool(mut draft: Draft, name: &str, status: &str) -> Draft {
     draft.0.kind = SpanKind::Tool;
-    draft.0.name = name.to_owned();
+    name.clone_into(&mut draft.0.name);
     draft.0.body.input = Some(json!({"of": name}));
     draft.0.body.attributes = [("afterword.tool.type", "action"), ("afterword.tool.status", status)]
         .map(|(key, value)| (key.to_owned(), json!(value)))
