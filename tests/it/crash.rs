@@ -79,6 +79,7 @@ impl Crash {
                 ("AFTERWORD__SWEEP__SCHEDULE", "* * * * * *"),
                 ("AFTERWORD__SWEEP__LEASE", "2s"),
                 ("AFTERWORD__SWEEP__MAX_ATTEMPTS", "100"),
+                ("AFTERWORD__CODE__HARD_LIMIT", "1500ms"),
                 ("AFTERWORD__JUDGE__BASE_URL", self.judge.base_url()),
                 ("AFTERWORD__JUDGE__MODEL", "stub"),
                 ("AFTERWORD__JUDGE__TIMEOUT", "1s"),

@@ -186,13 +186,16 @@ impl Worker {
 
 fn explain(status: Option<ExitStatus>, said: &str, memory: u64) -> String {
     let signal = status.and_then(|status| status.signal());
-    if said.contains("memory allocation of") {
+    // Rust's words, and Python's where even its own handler found no memory left.
+    if said.contains("memory allocation of") || said.contains("MemoryError") {
         return super::out_of_memory(memory);
     }
     if signal == Some(libc::SIGSEGV) || said.contains("overflowed its stack") {
         return "the script recursed too deep or broke its interpreter, and its process ended".to_owned();
     }
-    let said = said.lines().next().map(|line| format!(" ({})", super::result::shorten(line, 300))).unwrap_or_default();
+    // Python tells what happened in the last line of a traceback, everybody else in the first.
+    let line = if said.starts_with("Traceback") { said.lines().last() } else { said.lines().next() };
+    let said = line.map(|line| format!(" ({})", super::result::shorten(line, 300))).unwrap_or_default();
     match signal {
         Some(libc::SIGXCPU) => "the script used too much processor time, and its process was ended".to_owned(),
         Some(signal) => format!("the script's process was ended by signal {signal}{said}"),
