@@ -205,6 +205,7 @@ mod tests {
         assert_eq!(of("judge", json!({"goodness": 0.7})), "7/10");
         assert_eq!(of("pattern", json!({"goodness": 1})), "no match");
         assert_eq!(of("pattern", json!({"goodness": 0})), "matched");
+        assert_eq!(of("pattern", json!({"goodness": 0.5})), "0.50", "neither");
         assert_eq!(of("custom", json!({"goodness": 0.25})), "0.25");
         assert_eq!(of("judge", json!({"declined": "can't tell"})), "no score (can't tell)");
     }

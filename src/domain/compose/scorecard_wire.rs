@@ -278,5 +278,6 @@ mod tests {
         let own = card.patched(&json!({"bands": [{"label": "All", "minimum": 0}]})).expect("a scorecard");
         assert_eq!(own.patched(&json!({"outOf": 10})).expect("a scorecard").bands, own.bands);
         assert!(card.patched(&json!({"bands": null})).is_err());
+        assert_eq!(Scorecard::unnamed(&json!({})).expect("a scorecard").name, "given");
     }
 }
