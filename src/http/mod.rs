@@ -9,6 +9,7 @@ mod groups;
 mod guard;
 mod health;
 mod judges;
+mod metrics;
 mod otlp;
 mod patterns;
 mod request;
@@ -76,6 +77,8 @@ pub struct Api {
 pub fn router(api: Arc<Api>) -> Router {
     let timed = Router::new()
         .route("/health", get(health::check))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(metrics::show))
         .route("/v1/traces", post(otlp::receive))
         .nest("/api/v1", below_api_v1())
         .layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));

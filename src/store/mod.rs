@@ -1,6 +1,7 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod catalogue;
+mod census;
 mod engine;
 mod error;
 mod explain;
@@ -31,6 +32,7 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use catalogue::{SavedGroup, ScorerDraft};
+pub use census::Census;
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -196,8 +198,9 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 13] = [
+static STATEMENTS: [&sql::Statements; 14] = [
     &catalogue::ALL,
+    &census::ALL,
     &ingest::ALL,
     &ledger::ALL,
     &plan::ALL,

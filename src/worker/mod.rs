@@ -10,6 +10,7 @@ mod pass;
 mod record;
 mod run;
 pub mod schedule;
+mod vitals;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::store::Store;
 pub use explain::Explanation;
 pub use pass::PassReport;
 pub use run::run;
+pub use vitals::{BUCKETS, Durations, Vitals};
 
 /// How a worker works.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +64,7 @@ pub struct Worker {
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    vitals: Vitals,
 }
 
 impl Worker {
@@ -85,6 +88,8 @@ impl Worker {
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
             recorder,
+            // A loop that claims gives a sign whenever it renews its leases, three times within one.
+            vitals: Vitals::new(settings.lease.to_std()),
         })
     }
 }

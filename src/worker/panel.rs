@@ -6,6 +6,7 @@ use futures::future;
 
 use super::Worker;
 use super::assess::{Catalogue, Reading};
+use super::vitals::CallClass;
 use crate::domain::group::{Member, MemberKind};
 use crate::domain::ids::{ProjectId, ScorerId};
 use crate::domain::judge::{self, JudgeSpec, Judgement};
@@ -125,6 +126,9 @@ impl Worker {
             return Ok(kept);
         }
         let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref()).await;
+        for call in &answer.calls {
+            self.vitals.called(CallClass::of(call.status, call.error.is_some()));
+        }
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         let kept = answer.is_reusable().then_some((key, &answer.judgement));
         let now = self.clock.now();

@@ -7,6 +7,7 @@ mod crash;
 mod crewai;
 mod demo;
 mod demo_data;
+mod faults;
 mod fixture;
 mod house;
 mod http;

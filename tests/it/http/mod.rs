@@ -6,6 +6,7 @@ mod catalogue;
 mod explain;
 mod groups;
 mod milestone;
+mod operations;
 mod otlp;
 mod spans;
 mod sweep;

@@ -12,7 +12,8 @@ use afterword::http::{self, Api, ApiSettings};
 use afterword::ingest::writer::{Writer, WriterSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
 use afterword::store::{Store, StoreSettings};
-use afterword::worker::{Worker, WorkerSettings};
+use afterword::worker::schedule::Schedule;
+use afterword::worker::{self, Worker, WorkerSettings};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -29,10 +30,16 @@ pub struct Plan<'a> {
     pub database: Option<String>,
     /// The judge that judge members ask.
     pub judge: Option<&'a Judge>,
+    /// How judges are asked; the address is that of `judge` where there is one.
+    pub judges: JudgeSettings,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// How long a sweep by hand may go on.
     pub sweep_patience: Duration,
+    /// How the worker works.
+    pub worker: WorkerSettings,
+    /// When it sweeps by itself; never where `None`.
+    pub schedule: Option<&'static str>,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -42,8 +49,11 @@ impl Default for Plan<'_> {
         Self {
             database: None,
             judge: None,
+            judges: JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() },
             request_timeout: Duration::from_secs(30),
             sweep_patience: Duration::from_mins(1),
+            worker: worker_settings(),
+            schedule: None,
             clock: None,
         }
     }
@@ -59,6 +69,8 @@ pub struct Server {
     pub stranger: Caller,
     /// Its store.
     pub store: Store,
+    /// Where that store is.
+    pub database: String,
     /// The clock that it goes by, unless the plan gave another.
     pub clock: Arc<ManualClock>,
     /// Cancelled, it stops the server.
@@ -83,7 +95,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let url = plan.database.unwrap_or_else(|| format!("sqlite://{}", folder.path().join("a.db").display()));
         let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
-        let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await.unwrap();
+        let store = Store::open(&StoreSettings::at(&url), Arc::clone(&entropy)).await.unwrap();
         let manual = Arc::new(ManualClock::at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
         let clock = plan.clock.unwrap_or_else(|| manual.clone());
         let now = clock.now();
@@ -93,9 +105,18 @@ impl Server {
             store.create_key(&project.id, "t", now).await.unwrap(),
             store.create_key(&other.id, "t", now).await.unwrap(),
         ];
-        let worker =
-            Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges(plan.judge), worker_settings());
+        let worker = Worker::new(
+            store.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&entropy),
+            judges(plan.judge, plan.judges),
+            plan.worker,
+        );
         let stop = CancellationToken::new();
+        if let Some(schedule) = plan.schedule {
+            let schedule = Schedule::parse(schedule).unwrap();
+            tokio::spawn(worker::run(Arc::clone(&worker), schedule, stop.clone()));
+        }
         let api = Api {
             writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
             store: store.clone(),
@@ -115,19 +136,18 @@ impl Server {
         let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
-        Self { origin, caller, stranger, store, clock: manual, stop, _folder: folder }
+        Self { origin, caller, stranger, store, database: url, clock: manual, stop, _folder: folder }
     }
 }
 
-fn judges(judge: Option<&Judge>) -> Arc<JudgeClient> {
-    let base_url = judge.map(|judge| judge.base_url().to_owned());
+fn judges(judge: Option<&Judge>, settings: JudgeSettings) -> Arc<JudgeClient> {
+    let base_url = judge.map(|judge| judge.base_url().to_owned()).or(settings.base_url.clone());
     afterword::scorers::install_tls();
-    Arc::new(
-        JudgeClient::new(JudgeSettings { base_url, model: "test".to_owned(), ..JudgeSettings::default() }).unwrap(),
-    )
+    Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }).unwrap())
 }
 
-fn worker_settings() -> WorkerSettings {
+/// How the tests' worker works, unless a plan says otherwise.
+pub fn worker_settings() -> WorkerSettings {
     let backoff = Backoff { first: Micros::seconds(1), longest: Micros::seconds(10) };
     WorkerSettings {
         root_grace: Micros::seconds(60),
