@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::Micros;
 use crate::entropy::{Entropy, OsEntropy};
@@ -135,6 +136,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
             max_attempts: sweep.max_attempts,
             panel_wait: sweep.panel_wait,
         },
+        limits: Limits { max_turns: sweep.max_turns, max_spans: sweep.max_spans },
         lease: sweep.lease,
         max_in_flight: sweep.max_in_flight,
         plan_batch: sweep.plan_batch,

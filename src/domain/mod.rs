@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod pattern;
 pub mod plan;
 pub mod problems;
+pub mod quarantine;
 pub mod ratings;
 pub mod retry;
 pub mod sample;

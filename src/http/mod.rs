@@ -12,6 +12,7 @@ mod judges;
 mod metrics;
 mod otlp;
 mod patterns;
+mod release;
 mod request;
 mod scorers;
 mod scores;
@@ -111,6 +112,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
+        .route("/agent-monitoring/sessions/{id}/release", post(release::session))
         .route("/monitor/signals", get(signals::list))
         .route("/monitor/signals/{id}", get(signals::read))
         .route("/agent-monitoring/signals", get(signals::list))

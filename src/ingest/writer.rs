@@ -41,7 +41,7 @@ pub struct Writer {
 #[derive(Debug, Default)]
 struct Counts([AtomicU64; FATES.len()]);
 
-const FATES: [&str; 5] = ["new", "changed", "same", "older", "refused"];
+const FATES: [&str; 6] = ["new", "changed", "same", "older", "refused", "dropped"];
 
 impl Counts {
     fn add(&self, place: usize, spans: usize) {
@@ -56,6 +56,7 @@ impl Counts {
                 Fate::Changed => 1,
                 Fate::Same => 2,
                 Fate::Older => 3,
+                Fate::Dropped => 5,
             };
             self.add(place, 1);
         }
@@ -105,8 +106,8 @@ impl Writer {
         result
     }
 
-    /// Spans handed in since the start, by what became of them: `new`, `changed`, `same`, `older`, or `refused` where they
-    /// could not be stored.
+    /// Spans handed in since the start, by what became of them: `new`, `changed`, `same`, `older`, `refused` where they
+    /// could not be stored, or `dropped` where their session is quarantined.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         FATES.into_iter().zip(self.counts.0.iter().map(|count| count.load(Ordering::Relaxed)))
     }

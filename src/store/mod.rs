@@ -11,6 +11,7 @@ mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod quarantine;
 mod record;
 mod sessions;
 mod signals;
@@ -198,13 +199,14 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 14] = [
+static STATEMENTS: [&sql::Statements; 15] = [
     &catalogue::ALL,
     &census::ALL,
     &ingest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &quarantine::ALL,
     &record::ALL,
     &sessions::ALL,
     &signals::ALL,

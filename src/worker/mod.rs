@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::quarantine::Limits;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::scorers::judge::JudgeClient;
@@ -36,6 +37,8 @@ pub struct WorkerSettings {
     pub root_grace: Micros,
     /// When tries are made again, and when they are given up.
     pub retry: RetryPolicy,
+    /// From which size on sessions are held.
+    pub limits: Limits,
     /// How long a session is leased; renewed while it is in work.
     pub lease: Micros,
     /// The most sessions in work at once.

@@ -202,6 +202,7 @@ impl Worker {
             root_grace: self.settings.root_grace,
             max_attempts: self.settings.retry.max_attempts,
             batch: self.settings.plan_batch,
+            limits: self.settings.limits,
         };
         let mut report = PassReport::default();
         let mut after = None;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use afterword::domain::quarantine::Limits;
 use afterword::domain::time::Micros;
 use afterword::worker::WorkerSettings;
 use serde_json::json;
@@ -167,4 +168,44 @@ async fn a_database_that_is_gone_is_told_by_ready_and_metrics() {
     assert_eq!(status, 200);
     assert!(text.contains("\nafterword_up 0\n") && !text.contains("afterword_due_sessions"), "{text}");
     assert!(text.contains("afterword_judge_calls_total"), "what the process counts itself is still told");
+}
+
+#[tokio::test]
+async fn a_session_that_swallows_everything_is_quarantined_explained_and_released() {
+    let limits = Limits { max_turns: 3, max_spans: 100 };
+    let worker = WorkerSettings { limits, ..worker_settings() };
+    let judge = Judge::start(|_| Reply::Rating(8.0));
+    let server = Server::planned(Plan { worker, judge: Some(&judge), ..Plan::default() }).await;
+    judge_everything(&server).await;
+    let span =
+        |turn: usize| json!({"name": "a", "session_id": "0", "span_id": turn.to_string(), "input": "q", "output": "a"});
+    for turn in 0..3 {
+        server.caller.store(&span(turn)).await;
+    }
+    assert_eq!(server.caller.sweep().await, 0);
+    let explained = server.caller.get("/agent-monitoring/sessions/0/explain").await.1;
+    assert_eq!(explained["groups"][0]["decision"], "quarantined", "{explained}");
+    let signals = server.caller.get("/monitor/signals").await.1;
+    assert_eq!(signals["signals"][0]["type"], "session_quarantined", "{signals}");
+
+    let (status, dropped) = server.caller.post("/ingest/traces", &span(3)).await;
+    assert_eq!((status, &dropped["deduped"]), (200, &json!(false)));
+    let otlp = json!({"resourceSpans": [{"scopeSpans": [{"spans": [{
+        "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331", "name": "turn",
+        "startTimeUnixNano": "1767225600000000000", "endTimeUnixNano": "1767225601000000000",
+        "attributes": [{"key": "session.id", "value": {"stringValue": "0"}}],
+    }]}]}]});
+    let (status, told) =
+        answer(server.caller.request("POST", &format!("{}/v1/traces", server.origin)).json(&otlp)).await;
+    assert_eq!((status, &told["partialSuccess"]["rejectedSpans"]), (200, &json!("1")), "{told}");
+    assert_eq!(server.caller.spans("0").await.len(), 3);
+    assert!((metrics(&server).await["afterword_ingest_spans_total{fate=\"dropped\"}"] - 2.0).abs() < f64::EPSILON);
+
+    let (_, foreign) = server.stranger.press("/agent-monitoring/sessions/0/release").await;
+    assert_eq!(foreign, json!({"sessionId": "0", "released": false}));
+    let (status, released) = server.caller.press("/agent-monitoring/sessions/0/release").await;
+    assert_eq!((status, released), (200, json!({"sessionId": "0", "released": true})));
+    assert_eq!(server.caller.sweep().await, 1);
+    server.caller.store(&span(4)).await;
+    assert_eq!(server.caller.spans("0").await.len(), 4);
 }

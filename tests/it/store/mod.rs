@@ -8,6 +8,7 @@ mod ingest;
 mod lists;
 mod opening;
 mod planning;
+mod quarantine;
 mod races;
 pub mod raw;
 mod recording;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use afterword::clock::{Clock, ManualClock};
 use afterword::domain::assessment::RetryPolicy;
+use afterword::domain::quarantine::Limits;
 use afterword::domain::retry::Backoff;
 use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
@@ -152,6 +153,7 @@ pub fn worker_settings() -> WorkerSettings {
     WorkerSettings {
         root_grace: Micros::seconds(60),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
+        limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         lease: Micros::seconds(60),
         max_in_flight: 16,
         plan_batch: 100,
