@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 
 use super::Api;
 use crate::store::Census;
-use crate::worker::{BUCKETS, Vitals};
+use crate::worker::Vitals;
 
 /// How long a scrape waits for the database before it is answered without what only the database knows.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -77,7 +77,7 @@ impl Page {
         self.head(name, "histogram", "How long sweeps took that found something to do, planning and judging apart.");
         for (phase, durations) in vitals.durations() {
             let (count, sum) = durations.total();
-            for (bound, at_most) in BUCKETS.iter().zip(durations.at_most()) {
+            for (bound, at_most) in durations.at_most() {
                 let _ = writeln!(self.0, "{name}_bucket{{phase=\"{phase}\",le=\"{bound}\"}} {at_most}");
             }
             let _ = writeln!(self.0, "{name}_bucket{{phase=\"{phase}\",le=\"+Inf\"}} {count}");

@@ -28,7 +28,7 @@ use crate::store::Store;
 pub use explain::Explanation;
 pub use pass::PassReport;
 pub use run::run;
-pub use vitals::{BUCKETS, Durations, Vitals};
+pub use vitals::{Durations, Vitals};
 
 /// How a worker works.
 #[derive(Debug, Clone, Copy)]

@@ -48,7 +48,7 @@ impl CallClass {
 }
 
 /// The upper bounds of a duration's buckets, in seconds.
-pub const BUCKETS: [f64; 7] = [0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0];
+const BUCKETS: [f64; 7] = [0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0];
 
 /// How long something took, each time.
 #[derive(Debug, Default)]
@@ -69,9 +69,9 @@ impl Durations {
         self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// How many took at most as long as each of [`BUCKETS`].
-    pub fn at_most(&self) -> [u64; BUCKETS.len()] {
-        std::array::from_fn(|n| self.buckets[n].load(Ordering::Relaxed))
+    /// The bounds of the buckets, in seconds, each with how many took at most as long.
+    pub fn at_most(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        BUCKETS.into_iter().zip(self.buckets.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// How many there were, and how long they took together.
@@ -274,7 +274,8 @@ mod tests {
         for millis in [5, 500, 3_600_000] {
             durations.add(Duration::from_millis(millis));
         }
-        assert_eq!(durations.at_most(), [0, 1, 1, 2, 2, 2, 2]);
+        let counts: Vec<u64> = durations.at_most().map(|(_, count)| count).collect();
+        assert_eq!(counts, [0, 1, 1, 2, 2, 2, 2]);
         assert_eq!(durations.total(), (3, Duration::from_millis(3_600_505)));
     }
 }

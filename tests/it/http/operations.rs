@@ -177,13 +177,12 @@ async fn a_session_that_swallows_everything_is_quarantined_explained_and_release
     let judge = Judge::start(|_| Reply::Rating(8.0));
     let server = Server::planned(Plan { worker, judge: Some(&judge), ..Plan::default() }).await;
     judge_everything(&server).await;
-    let span =
-        |turn: usize| json!({"name": "a", "session_id": "0", "span_id": turn.to_string(), "input": "q", "output": "a"});
+    let span = |turn: usize| json!({"name": "a", "session_id": "default", "span_id": turn.to_string(), "input": "q", "output": "a"});
     for turn in 0..3 {
         server.caller.store(&span(turn)).await;
     }
     assert_eq!(server.caller.sweep().await, 0);
-    let explained = server.caller.get("/agent-monitoring/sessions/0/explain").await.1;
+    let explained = server.caller.get("/agent-monitoring/sessions/default/explain").await.1;
     assert_eq!(explained["groups"][0]["decision"], "quarantined", "{explained}");
     let signals = server.caller.get("/monitor/signals").await.1;
     assert_eq!(signals["signals"][0]["type"], "session_quarantined", "{signals}");
@@ -193,19 +192,19 @@ async fn a_session_that_swallows_everything_is_quarantined_explained_and_release
     let otlp = json!({"resourceSpans": [{"scopeSpans": [{"spans": [{
         "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331", "name": "turn",
         "startTimeUnixNano": "1767225600000000000", "endTimeUnixNano": "1767225601000000000",
-        "attributes": [{"key": "session.id", "value": {"stringValue": "0"}}],
+        "attributes": [{"key": "session.id", "value": {"stringValue": "default"}}],
     }]}]}]});
     let (status, told) =
         answer(server.caller.request("POST", &format!("{}/v1/traces", server.origin)).json(&otlp)).await;
     assert_eq!((status, &told["partialSuccess"]["rejectedSpans"]), (200, &json!("1")), "{told}");
-    assert_eq!(server.caller.spans("0").await.len(), 3);
+    assert_eq!(server.caller.spans("default").await.len(), 3);
     assert!((metrics(&server).await["afterword_ingest_spans_total{fate=\"dropped\"}"] - 2.0).abs() < f64::EPSILON);
 
-    let (_, foreign) = server.stranger.press("/agent-monitoring/sessions/0/release").await;
-    assert_eq!(foreign, json!({"sessionId": "0", "released": false}));
-    let (status, released) = server.caller.press("/agent-monitoring/sessions/0/release").await;
-    assert_eq!((status, released), (200, json!({"sessionId": "0", "released": true})));
+    let (_, foreign) = server.stranger.press("/agent-monitoring/sessions/default/release").await;
+    assert_eq!(foreign, json!({"sessionId": "default", "released": false}));
+    let (status, released) = server.caller.press("/agent-monitoring/sessions/default/release").await;
+    assert_eq!((status, released), (200, json!({"sessionId": "default", "released": true})));
     assert_eq!(server.caller.sweep().await, 1);
     server.caller.store(&span(4)).await;
-    assert_eq!(server.caller.spans("0").await.len(), 4);
+    assert_eq!(server.caller.spans("default").await.len(), 4);
 }
