@@ -1,5 +1,6 @@
 //! The app: configuration turned into a store, a writer, a worker. The one place where settings meet the floors below.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -13,6 +14,7 @@ use crate::domain::time::Micros;
 use crate::entropy::{Entropy, OsEntropy};
 use crate::ingest::writer::{Writer, WriterSettings};
 use crate::scorers;
+use crate::scorers::code::{CodeScorers, CodeSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::store::{Project, Store, StoreError, StoreSettings};
 use crate::worker::{Worker, WorkerSettings};
@@ -124,6 +126,35 @@ pub fn judges(judge: &config::Judge) -> Result<JudgeClient, String> {
         ..JudgeSettings::default()
     })
 }
+
+/// The code scorers of a configuration. Their workers are processes of this program.
+///
+/// # Errors
+/// That there is no `python3` to be found, where the configuration wants one.
+pub fn code_scorers(code: &config::Code) -> Result<CodeScorers, String> {
+    let cpython = if code.cpython { Some(python()?) } else { None };
+    Ok(CodeScorers::new(CodeSettings {
+        workers: code.workers,
+        soft_limit: code.soft_limit.to_std(),
+        hard_limit: code.hard_limit.to_std(),
+        memory: code.memory_mib << 20,
+        recycle_after: code.recycle_after,
+        cpython,
+        program: OWN_PROGRAM.into(),
+    }))
+}
+
+/// The `python3` of this machine: the system's own before what else is in PATH, for workers that were started as root run as
+/// nobody, who may not look into people's folders.
+fn python() -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = ["/usr/local/bin", "/usr/bin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
+    let found = folders.map(|folder| folder.join("python3")).find(|file| file.is_file());
+    found.ok_or_else(|| "code.cpython is on, and there is no python3 in PATH: install one, or switch it off".to_owned())
+}
+
+/// This program, under a name that stays true when its file is replaced by an upgrade.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How a configuration has the worker work.
 pub fn worker_settings(config: &Config) -> WorkerSettings {

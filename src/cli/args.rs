@@ -154,6 +154,8 @@ pub enum BenchCommand {
     Sweep(BenchSweepArgs),
     /// A sweep that finds nothing to do among many stored sessions
     EmptySweep(BenchEmptySweepArgs),
+    /// Scorers by themselves: patterns, and scripts through worker processes
+    Scorers(BenchScorersArgs),
 }
 
 /// Options of `bench sweep`.
@@ -184,6 +186,23 @@ pub struct BenchEmptySweepArgs {
     pub common: BenchArgs,
 }
 
+/// Options of `bench scorers`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchScorersArgs {
+    /// How often the pattern reads the conversation
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub evaluations: u64,
+    /// How often each script is called
+    #[arg(long, value_name = "N", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub calls: u64,
+    /// How many worker processes run scripts
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = workers)]
+    pub workers: usize,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
+
 /// Options of every measurement.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct BenchArgs {
@@ -202,6 +221,13 @@ fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
         _ => Err("a rate is a number from 0 (keeps nothing) to 1 (keeps everything)".to_owned()),
+    }
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(workers) if (1..=256).contains(&workers) => Ok(workers),
+        _ => Err("there are 1 to 256 workers".to_owned()),
     }
 }
 
@@ -248,6 +274,8 @@ mod tests {
         let common = BenchArgs { seed: 1, json: true };
         let sweep = BenchSweepArgs { sessions: 500, turns: 4, common: common.clone() };
         assert_eq!(command("bench sweep --sessions 500 --json"), Command::Bench(BenchCommand::Sweep(sweep)));
+        let scorers = BenchScorersArgs { evaluations: 5_000, calls: 10, workers: 2, common: common.clone() };
+        assert_eq!(command("bench scorers --calls 10 --json"), Command::Bench(BenchCommand::Scorers(scorers)));
         let empty = BenchEmptySweepArgs { sessions: 1_000_000, passes: 1_000, common };
         assert_eq!(command("bench empty-sweep --json"), Command::Bench(BenchCommand::EmptySweep(empty)));
     }

@@ -4,6 +4,7 @@
 //! A setting is `section.key`; the variable `AFTERWORD__SECTION__KEY` sets it and wins over the file. Only the wiring reads
 //! this module; other floors are handed plain values.
 
+mod code;
 mod database;
 mod error;
 mod ingest;
@@ -21,6 +22,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+pub use code::Code;
 pub use database::{Database, DatabaseUrl};
 pub use error::{ConfigError, Origin, Refusal};
 pub use ingest::Ingest;
@@ -48,6 +50,8 @@ pub struct Config {
     pub sweep: Sweep,
     /// The model that judges ask.
     pub judge: Judge,
+    /// How the scripts of code scorers are run.
+    pub code: Code,
     /// What is logged, and how.
     pub log: Log,
     /// How the process ends.
@@ -55,12 +59,13 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 7] = [
+const SECTIONS: [(&str, &[Setting]); 8] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
     ("sweep", sweep::SETTINGS),
     ("judge", judge::SETTINGS),
+    ("code", code::SETTINGS),
     ("log", log::SETTINGS),
     ("shutdown", shutdown::SETTINGS),
 ];
@@ -68,7 +73,7 @@ const SECTIONS: [(&str, &[Setting]); 7] = [
 impl Config {
     /// What is wrong with settings that are fine one by one but not together, as pairs of key and reason.
     fn contradictions(&self, now: Timestamp) -> Vec<(&'static str, String)> {
-        let Self { sweep, judge, .. } = self;
+        let Self { sweep, judge, code, .. } = self;
         let mut found = Vec::new();
         let mut unless = |fine: bool, key: &'static str, reason: &str| {
             if !fine {
@@ -98,6 +103,16 @@ impl Config {
             judge.max_output_tokens.saturating_mul(2) <= judge.context_tokens,
             "judge.max_output_tokens",
             "must be at most half of judge.context_tokens, so that the prompt has room",
+        );
+        unless(
+            code.soft_limit < code.hard_limit,
+            "code.hard_limit",
+            "must be above code.soft_limit, so that a script is stopped before its process is ended",
+        );
+        unless(
+            sweep.lease > code.hard_limit,
+            "sweep.lease",
+            "must be above code.hard_limit, or sessions are taken over while a script still runs",
         );
         found
     }

@@ -23,6 +23,8 @@ pub(super) enum Allowed {
     Number(f64, f64),
     /// A length of time between two bounds, both included.
     Length(Micros, Micros),
+    /// true or false.
+    YesOrNo,
     /// One of a few words.
     OneOf(&'static [&'static str]),
     /// Text that passes a check. The error continues "`<key>`: " and says what is allowed.
@@ -46,6 +48,7 @@ impl Allowed {
             (Self::Length(least, most), Value::String(text)) => {
                 length::parse(text).is_some_and(|length| (*least..=*most).contains(&length))
             }
+            (Self::YesOrNo, Value::Boolean(_)) => true,
             (Self::OneOf(words), Value::String(text)) => words.contains(&text.as_str()),
             _ => false,
         };
@@ -56,7 +59,7 @@ impl Allowed {
     /// and is refused by [`Self::check`].
     pub(super) fn read(&self, text: &str) -> Value {
         match self {
-            Self::Whole(..) | Self::Number(..) => {
+            Self::Whole(..) | Self::Number(..) | Self::YesOrNo => {
                 text.trim().parse::<Value>().unwrap_or_else(|_| Value::String(text.to_owned()))
             }
             Self::Length(..) | Self::OneOf(_) | Self::Text(_) | Self::Secret(_) => Value::String(text.to_owned()),
@@ -72,6 +75,7 @@ impl Allowed {
                 length::show(*least),
                 length::show(*most)
             ),
+            Self::YesOrNo => "true or false".to_owned(),
             Self::OneOf(words) => format!("one of \"{}\"", words.join("\", \"")),
             Self::Text(_) | Self::Secret(_) => "text in quotes".to_owned(),
         }

@@ -1,5 +1,6 @@
 //! Scorers: how the members of a group come by their opinions. Judges are asked over HTTP; patterns read what was said.
 
+pub mod code;
 pub mod judge;
 mod openai;
 pub mod pattern;

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Executor as _, SqlSafeStr as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, SqlSafeStr as _};
 
 use crate::clock::{Clock, SystemClock};
 use crate::domain::time::Timestamp;
@@ -189,6 +189,8 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
             StoreError::BadUrl("not a PostgreSQL URL, expected postgres://user:password@host:port/name".to_owned())
         })?
         .application_name("afterword");
+    // One connection first: a pool only says that its time ran out, not why.
+    options.connect().await?.close().await?;
     let pool = PgPoolOptions::new()
         .max_connections(settings.max_connections)
         .acquire_timeout(settings.busy_timeout)

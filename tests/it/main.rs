@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "every function here serves a test")]
 
+mod code;
 mod commands;
 mod crash;
 mod crewai;

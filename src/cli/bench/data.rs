@@ -132,7 +132,8 @@ fn turn_of(random: &SeededEntropy, session: u64, turn: u64, start: crate::domain
     }
 }
 
-fn text(random: &SeededEntropy, words: usize) -> String {
+/// So many words.
+pub(super) fn text(random: &SeededEntropy, words: usize) -> String {
     let word = |_| WORDS[usize::try_from(random.below(WORDS.len() as u64)).unwrap_or(0)];
     (0..words).map(word).collect::<Vec<_>>().join(" ")
 }

@@ -3,6 +3,7 @@
 mod data;
 mod empty_sweep;
 mod process;
+mod scorers;
 mod sweep;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub async fn run(command: &BenchCommand, style: Style) -> anyhow::Result<String>
     match command {
         BenchCommand::Sweep(args) => answer(&sweep::measure(args).await?, args.common.json, style),
         BenchCommand::EmptySweep(args) => answer(&empty_sweep::measure(args).await?, args.common.json, style),
+        BenchCommand::Scorers(args) => answer(&scorers::measure(args).await?, args.common.json, style),
     }
 }
 
