@@ -12,6 +12,8 @@ mod judge;
 pub mod length;
 mod load;
 mod log;
+mod outgoing;
+mod redact;
 mod server;
 mod setting;
 mod show;
@@ -26,9 +28,11 @@ pub use code::Code;
 pub use database::{Database, DatabaseUrl};
 pub use error::{ConfigError, Origin, Refusal};
 pub use ingest::Ingest;
-pub use judge::Judge;
+pub use judge::{Judge, JudgeModel};
 pub use load::{Loaded, Sources, load};
 pub use log::Log;
+pub use outgoing::Outgoing;
+pub use redact::Redact;
 pub use server::Server;
 pub use shutdown::Shutdown;
 pub use sweep::Sweep;
@@ -52,6 +56,10 @@ pub struct Config {
     pub judge: Judge,
     /// How the scripts of code scorers are run.
     pub code: Code,
+    /// Calls to addresses that users choose.
+    pub outgoing: Outgoing,
+    /// What is hidden from judges where a project says nothing else.
+    pub redact: Redact,
     /// What is logged, and how.
     pub log: Log,
     /// How the process ends.
@@ -59,13 +67,15 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 8] = [
+const SECTIONS: [(&str, &[Setting]); 10] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
     ("sweep", sweep::SETTINGS),
     ("judge", judge::SETTINGS),
     ("code", code::SETTINGS),
+    ("outgoing", outgoing::SETTINGS),
+    ("redact", redact::SETTINGS),
     ("log", log::SETTINGS),
     ("shutdown", shutdown::SETTINGS),
 ];
@@ -100,7 +110,12 @@ impl Config {
             "must say where the model is asked, as judge.model is set",
         );
         unless(
-            judge.max_output_tokens.saturating_mul(2) <= judge.context_tokens,
+            judge.context_tokens == 0 || judge.context_tokens >= 1_000,
+            "judge.context_tokens",
+            "must be 0, to go by the model, or at least 1000",
+        );
+        unless(
+            judge.context_tokens == 0 || judge.max_output_tokens.saturating_mul(2) <= judge.context_tokens,
             "judge.max_output_tokens",
             "must be at most half of judge.context_tokens, so that the prompt has room",
         );

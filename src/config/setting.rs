@@ -31,6 +31,8 @@ pub(super) enum Allowed {
     Text(fn(&str) -> Result<(), String>),
     /// Text that passes a check and is never repeated in an error.
     Secret(fn(&str) -> Result<(), String>),
+    /// A list or a table that passes a check, written as TOML in a variable too. The error continues "`<key>`: ".
+    Shaped(fn(&Value) -> Result<(), String>),
 }
 
 impl Allowed {
@@ -41,6 +43,7 @@ impl Allowed {
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         let fine = match (self, value) {
             (Self::Text(check) | Self::Secret(check), Value::String(text)) => return check(text),
+            (Self::Shaped(check), value) => return check(value),
             (Self::Whole(least, most), Value::Integer(number)) => (least..=most).contains(&number),
             (Self::Number(least, most), Value::Float(number)) => (least..=most).contains(&number),
             #[allow(clippy::cast_precision_loss, reason = "bounds are far below 2^53")]
@@ -59,7 +62,7 @@ impl Allowed {
     /// and is refused by [`Self::check`].
     pub(super) fn read(&self, text: &str) -> Value {
         match self {
-            Self::Whole(..) | Self::Number(..) | Self::YesOrNo => {
+            Self::Whole(..) | Self::Number(..) | Self::YesOrNo | Self::Shaped(_) => {
                 text.trim().parse::<Value>().unwrap_or_else(|_| Value::String(text.to_owned()))
             }
             Self::Length(..) | Self::OneOf(_) | Self::Text(_) | Self::Secret(_) => Value::String(text.to_owned()),
@@ -78,6 +81,7 @@ impl Allowed {
             Self::YesOrNo => "true or false".to_owned(),
             Self::OneOf(words) => format!("one of \"{}\"", words.join("\", \"")),
             Self::Text(_) | Self::Secret(_) => "text in quotes".to_owned(),
+            Self::Shaped(_) => "a list or a table".to_owned(),
         }
     }
 

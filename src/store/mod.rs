@@ -1,19 +1,26 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
+mod actions;
 mod catalogue;
 mod census;
 mod engine;
 mod error;
 mod explain;
 mod gather;
+mod history;
 mod ingest;
+mod latest;
 mod lease;
 mod ledger;
 mod plan;
 mod projects;
 mod quarantine;
+mod recompose;
 mod record;
+mod scorecards;
+mod secrets;
 mod sessions;
+mod settings;
 mod signals;
 mod spans;
 mod sql;
@@ -32,18 +39,23 @@ use crate::clock::{Clock, SystemClock};
 use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
+pub use actions::{PendingAction, PendingDetail};
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
-pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering};
+pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
+pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
+pub use latest::Latest;
 pub use lease::Claimed;
-pub use ledger::JudgeCall;
+pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
+pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
+pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
@@ -201,16 +213,23 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 15] = [
+static STATEMENTS: [&sql::Statements; 22] = [
+    &actions::ALL,
     &catalogue::ALL,
     &census::ALL,
+    &history::ALL,
     &ingest::ALL,
+    &latest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
     &quarantine::ALL,
+    &recompose::ALL,
     &record::ALL,
+    &scorecards::ALL,
+    &secrets::ALL,
     &sessions::ALL,
+    &settings::ALL,
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,

@@ -1,6 +1,7 @@
 //! Scorers by themselves: a pattern of ten conditions beside a plain scan of the same bytes, and scripts through worker
 //! processes.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use futures::StreamExt as _;
@@ -15,7 +16,7 @@ use crate::config::Code;
 use crate::domain::outcome::Outcome;
 use crate::domain::pattern::{Pattern, PatternSpec, Sides};
 use crate::entropy::SeededEntropy;
-use crate::scorers::code::{CodeInput, CodeScorers, Language};
+use crate::scorers::code::{CodeInput, CodeScorers, Language, has_engine};
 
 const PHRASES: [&str; 5] =
     ["cancel my subscription", "speak to a manager", "this is useless", "I can't help with that", "legal action"];
@@ -75,7 +76,7 @@ pub(super) async fn measure(args: &BenchScorersArgs) -> anyhow::Result<Report> {
         spans: Vec::new(),
     };
     let languages = [(Language::JavaScript, JAVASCRIPT, "javascript"), (Language::Python, PYTHON, "python")];
-    for (language, script, name) in languages.into_iter().filter(|(language, ..)| language.is_built_in()) {
+    for (language, script, name) in languages.into_iter().filter(|(language, ..)| has_engine(*language)) {
         report = report.number(name, scripts(&scorers, args, language, script, &call).await?, "calls/s");
     }
     Ok(report)
@@ -97,7 +98,9 @@ fn patterns(args: &BenchScorersArgs, sides: &Sides<'_>) -> anyhow::Result<(f64, 
     let conditions: Vec<_> = phrases.chain(EXPRESSIONS.iter().map(|value| row(value, "regex"))).collect();
     let spec = PatternSpec::create(&json!({"name": "ten", "conditions": conditions}))?;
     let pattern = Pattern::compile(&spec).map_err(anyhow::Error::msg)?;
-    let found = per_second(args.evaluations, || pattern.read(black_box(sides)).matched)?;
+    let none = BTreeMap::new();
+    let evaluate = || pattern.read(black_box(sides), &none).is_some_and(|found| found.matched);
+    let found = per_second(args.evaluations, evaluate)?;
 
     let escaped = PHRASES.iter().map(|phrase| regex::escape(phrase));
     let plain = escaped.chain(EXPRESSIONS.iter().map(|expression| (*expression).to_owned()));

@@ -26,10 +26,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use self::span_view::SpanView;
+pub use crate::domain::custom::Language;
 use crate::domain::outcome::Outcome;
 
 /// The first argument of a worker process.
@@ -37,44 +38,17 @@ const WORKER: &str = "__scorer-worker";
 /// The longest script, in bytes.
 pub const LONGEST_SCRIPT: usize = 256 << 10;
 
-/// What a script is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    /// JavaScript; a script that is only TypeScript loses its types.
-    JavaScript,
-    /// TypeScript, without a check of its types.
-    TypeScript,
-    /// Python.
-    Python,
+/// Whether this build has an engine for a language.
+pub const fn has_engine(language: Language) -> bool {
+    match language {
+        Language::JavaScript | Language::TypeScript => cfg!(feature = "javascript"),
+        Language::Python => cfg!(feature = "python"),
+    }
 }
 
-impl Language {
-    /// Its name on the wire and in the store.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::JavaScript => "javascript",
-            Self::TypeScript => "typescript",
-            Self::Python => "python",
-        }
-    }
-
-    /// The language of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::JavaScript, Self::TypeScript, Self::Python].into_iter().find(|language| language.as_str() == name)
-    }
-
-    /// Whether this build has an engine for it.
-    pub const fn is_built_in(self) -> bool {
-        match self {
-            Self::JavaScript | Self::TypeScript => cfg!(feature = "javascript"),
-            Self::Python => cfg!(feature = "python"),
-        }
-    }
-
-    fn lacking(self) -> String {
-        format!("this build of afterword has no engine for {}", self.as_str())
-    }
+#[cfg(target_os = "linux")]
+fn lacking(language: Language) -> String {
+    format!("this build of afterword has no engine for {}", language.as_str())
 }
 
 /// How scripts are run.
@@ -205,8 +179,8 @@ impl CodeScorers {
     /// Who runs a script, where it is one that is run at all.
     fn pool_for(&self, language: Language, script: &str) -> Result<&pool::Pool, String> {
         let cpython = self.cpython.as_ref().filter(|_| language == Language::Python);
-        if !language.is_built_in() && cpython.is_none() {
-            return Err(language.lacking());
+        if !has_engine(language) && cpython.is_none() {
+            return Err(lacking(language));
         }
         if script.len() > LONGEST_SCRIPT {
             return Err(format!("the script has {} bytes; at most {LONGEST_SCRIPT} are run", script.len()));

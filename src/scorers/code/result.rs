@@ -13,6 +13,7 @@ const LONGEST_REPEAT: usize = 200;
 /// The most bytes of further fields beside score and reason.
 const LONGEST_EXTRA: usize = 64 << 10;
 /// The most bytes of JSON that a returned object may have.
+#[cfg_attr(not(any(feature = "python", feature = "javascript")), allow(dead_code, reason = "engines use it"))]
 pub(super) const LONGEST_RESULT: usize = 256 << 10;
 
 /// A score as an engine found it, before it is known to be one.

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use super::frames::{self, Reply, Request, Terms};
-use super::{Language, sandbox};
+use super::{Language, has_engine, sandbox};
 
 /// Works until the pool closes its end.
 pub(super) fn work(terms: &str) -> ExitCode {
@@ -41,7 +41,7 @@ fn warm_up(terms: &Terms) -> Result<(), String> {
         (Language::Python, "import re\n\ndef handler(a, b, c, d, trace):\n    return bool(re.search('a+', a))\n"),
     ];
     let input = serde_json::json!({"input": "a", "output": "b", "expected": null, "metadata": null, "spans": []});
-    for (language, script) in scripts.into_iter().filter(|(language, _)| language.is_built_in()) {
+    for (language, script) in scripts.into_iter().filter(|(language, _)| has_engine(*language)) {
         let input = serde_json::value::to_raw_value(&input).map_err(|error| error.to_string())?;
         let request = Request { language, script: script.to_owned(), input: Some(input) };
         match perform(&request, terms) {
@@ -61,6 +61,7 @@ fn answer(from: &mut impl Read, to: &mut impl Write, terms: &Terms) -> io::Resul
     Ok(())
 }
 
+#[cfg_attr(not(any(feature = "python", feature = "javascript")), allow(unused_variables, reason = "engines use it"))]
 fn perform(request: &Request, terms: &Terms) -> Reply {
     match request.language {
         #[cfg(feature = "python")]
@@ -77,6 +78,6 @@ fn perform(request: &Request, terms: &Terms) -> Reply {
             }
         }
         #[cfg(not(all(feature = "python", feature = "javascript")))]
-        other => Reply::Refused(other.lacking()),
+        other => Reply::Refused(super::lacking(other)),
     }
 }

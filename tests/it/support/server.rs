@@ -11,6 +11,10 @@ use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
 use afterword::http::{self, Api, ApiSettings};
 use afterword::ingest::writer::{Writer, WriterSettings};
+use afterword::scorers::code::{CodeScorers, CodeSettings};
+use afterword::scorers::custom::Customs;
+use afterword::scorers::external::{ExternalClient, ExternalSettings};
+use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
 use afterword::store::{Store, StoreSettings};
 use afterword::worker::schedule::Schedule;
@@ -41,6 +45,8 @@ pub struct Plan<'a> {
     pub worker: WorkerSettings,
     /// When it sweeps by itself; never where `None`.
     pub schedule: Option<&'static str>,
+    /// Whether calls may lead to this machine.
+    pub allow_private: bool,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -55,6 +61,7 @@ impl Default for Plan<'_> {
             sweep_patience: Duration::from_mins(1),
             worker: worker_settings(),
             schedule: None,
+            allow_private: false,
             clock: None,
         }
     }
@@ -111,6 +118,7 @@ impl Server {
             Arc::clone(&clock),
             Arc::clone(&entropy),
             judges(plan.judge, plan.judges),
+            customs(plan.allow_private),
             plan.worker,
         );
         let stop = CancellationToken::new();
@@ -145,6 +153,14 @@ fn judges(judge: Option<&Judge>, settings: JudgeSettings) -> Arc<JudgeClient> {
     let base_url = judge.map(|judge| judge.base_url().to_owned()).or(settings.base_url.clone());
     afterword::scorers::install_tls();
     Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }).unwrap())
+}
+
+fn customs(allow_private: bool) -> Customs {
+    let outgoing = Outgoing::new(OutgoingSettings { allow_private, ..OutgoingSettings::default() }).unwrap();
+    Customs {
+        external: Arc::new(ExternalClient::new(outgoing, ExternalSettings::default())),
+        code: Arc::new(CodeScorers::new(CodeSettings::of(env!("CARGO_BIN_EXE_afterword")))),
+    }
 }
 
 /// How the tests' worker works, unless a plan says otherwise.
