@@ -77,7 +77,8 @@ pub(super) async fn receive(
         let remark = partial_success.get_or_insert_default();
         remark.rejected_spans += i64::try_from(dropped).unwrap_or(i64::MAX);
         let joint = if remark.error_message.is_empty() { "" } else { "; " };
-        remark.error_message += &format!("{joint}{dropped} spans of quarantined sessions were dropped");
+        let said = std::mem::take(&mut remark.error_message);
+        remark.error_message = format!("{said}{joint}{dropped} spans of quarantined sessions were dropped");
     }
     let answer = Answer { partial_success };
     Ok(if media == Media::Json {

@@ -134,11 +134,11 @@ impl Store {
     ) -> Result<Planned> {
         let mut tx = self.db.write().await?;
         let (sessions, sizes, last) = due(&mut tx, project, horizon, after, settings.batch).await?;
-        let sized = sessions.iter().zip(sizes).map(|((project, it), size)| (project, &it.session, size));
-        let held = quarantine::hold(&mut tx, self.entropy.as_ref(), settings.limits, sized, now).await?;
+        let measured = sessions.iter().zip(sizes).map(|((project, it), size)| (project, &it.session, size));
+        let in_quarantine = quarantine::hold(&mut tx, self.entropy.as_ref(), settings.limits, measured, now).await?;
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
-        let planned = decide(&sessions, &held, &groups, now, settings.root_grace);
+        let planned = decide(&sessions, &in_quarantine, &groups, now, settings.root_grace);
         let (looked_at, wanted) = (sessions.len(), planned.raised);
         tx.bulk(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
         tx.bulk(&RAISE, args![now], planned.raise).await?;

@@ -212,7 +212,7 @@ impl Worker {
             report.looked_at += planned.looked_at;
             report.wanted += planned.wanted;
             if let Some(next) = planned.next {
-                after = Some(next)
+                after = Some(next);
             } else {
                 self.vitals.planned(since.elapsed());
                 return Ok(report);
