@@ -231,14 +231,17 @@ async fn replies_that_stay_unreadable_fail_for_good() {
 }
 
 #[tokio::test]
-async fn what_is_no_completion_at_all_is_unreadable() {
+async fn a_success_without_a_reply_is_unreadable_and_one_without_json_is_an_outage() {
     let page = || ResponseTemplate::new(200).set_body_string("<html>hello</html>");
     let huge = || ResponseTemplate::new(200).set_body_string(" ".repeat(5 << 20));
-    let empty = || ResponseTemplate::new(200).set_body_json(json!({"choices": []}));
-    for body in [page, huge, empty] {
+    let nothing = || ResponseTemplate::new(200);
+    for body in [page, huge, nothing] {
         let answer = asked(&client(&endpoint(move |_, _, _| body()).await)).await;
-        assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::Unreadable), 2));
+        assert_eq!((answer.trouble, permanent(&answer)), (Some(Trouble::Unavailable), false));
     }
+    let empty = || ResponseTemplate::new(200).set_body_json(json!({"choices": []}));
+    let answer = asked(&client(&endpoint(move |_, _, _| empty()).await)).await;
+    assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::Unreadable), 2));
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use crate::app::customs;
 use crate::clock::ManualClock;
 use crate::config::Config;
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
@@ -142,6 +143,7 @@ fn settings() -> WorkerSettings {
     WorkerSettings {
         root_grace: Micros::seconds(60),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
+        limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         lease: Micros::seconds(120),
         max_in_flight: 256,
         plan_batch: 500,
