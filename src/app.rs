@@ -9,7 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::judge::{Model, ModelTable};
-use crate::domain::quarantine::Limits;
+use crate::domain::quarantine;
 use crate::domain::retry::Backoff;
 use crate::domain::time::Micros;
 use crate::entropy::{Entropy, OsEntropy};
@@ -209,7 +209,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
             max_attempts: sweep.max_attempts,
             panel_wait: sweep.panel_wait,
         },
-        limits: Limits { max_turns: sweep.max_turns, max_spans: sweep.max_spans },
+        limits: quarantine::Limits { max_turns: sweep.max_turns, max_spans: sweep.max_spans },
         lease: sweep.lease,
         max_in_flight: sweep.max_in_flight,
         plan_batch: sweep.plan_batch,
