@@ -15,6 +15,7 @@ pub mod pattern;
 pub mod plan;
 pub mod problems;
 pub mod ratings;
+pub mod resweep;
 pub mod retry;
 pub mod sample;
 pub mod scorer;

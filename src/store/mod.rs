@@ -1,5 +1,6 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
+mod candidates;
 mod catalogue;
 mod engine;
 mod error;
@@ -11,6 +12,8 @@ mod ledger;
 mod plan;
 mod projects;
 mod record;
+mod resweep_step;
+mod resweeps;
 mod sessions;
 mod signals;
 mod spans;
@@ -30,6 +33,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
+pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
@@ -41,6 +45,8 @@ pub use ledger::JudgeCall;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use record::{Recorded, SessionEnd, Try};
+pub use resweep_step::{StepSettings, Stepped};
+pub use resweeps::ResweepRow;
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
@@ -196,7 +202,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 13] = [
+static STATEMENTS: [&sql::Statements; 16] = [
     &catalogue::ALL,
     &ingest::ALL,
     &ledger::ALL,
@@ -210,6 +216,9 @@ static STATEMENTS: [&sql::Statements; 13] = [
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
+    &candidates::ALL,
+    &resweep_step::ALL,
+    &resweeps::ALL,
 ];
 
 impl Store {

@@ -8,6 +8,7 @@ mod explain;
 mod panel;
 mod pass;
 mod record;
+mod resweep;
 mod run;
 pub mod schedule;
 
@@ -25,6 +26,7 @@ use crate::store::Store;
 
 pub use explain::Explanation;
 pub use pass::PassReport;
+pub use resweep::OrderError;
 pub use run::run;
 
 /// How a worker works.

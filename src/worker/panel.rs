@@ -56,12 +56,14 @@ impl Panel {
 
 impl Worker {
     /// Seats a group's members around a conversation. What judges are to be asked is added to `questions`, by reuse key.
+    /// `fresh` is the order that wants judges asked again: what they answer is reused within that order alone.
     pub(super) fn seat(
         &self,
         project: &ProjectId,
         group: &GatheredGroup,
         reading: &Reading,
         catalogue: &Catalogue,
+        fresh: Option<&str>,
         questions: &mut BTreeMap<String, Question>,
     ) -> Panel {
         let sides = Sides { input: &reading.user_side, output: &reading.agent_side };
@@ -74,7 +76,7 @@ impl Worker {
             }
             match member.kind {
                 MemberKind::Pattern => Seat::Reported(self.patterns.report(member, &known.scorer, &sides)),
-                MemberKind::Judge => self.seat_judge(member, &known.scorer, reading, questions),
+                MemberKind::Judge => self.seat_judge(member, &known.scorer, reading, fresh, questions),
                 MemberKind::Custom => Seat::Reported(scorers::gone(member, Some(&known.scorer.name))),
             }
         });
@@ -86,6 +88,7 @@ impl Worker {
         member: &Member,
         scorer: &Scorer,
         reading: &Reading,
+        fresh: Option<&str>,
         questions: &mut BTreeMap<String, Question>,
     ) -> Seat {
         let fail = |outcome| Seat::Reported(judges::report(member, scorer, &Judgement::silent(outcome)));
@@ -97,7 +100,10 @@ impl Worker {
             Err(outcome) => fail(outcome),
             Ok(question) => {
                 let model = self.judges.model_for(&spec.judge).to_owned();
-                let key = question.key(self.judges.provider(), &model);
+                let mut key = question.key(self.judges.provider(), &model);
+                if let Some(order) = fresh {
+                    key = format!("{key} {order}");
+                }
                 questions.entry(key.clone()).or_insert(Question { scorer: scorer.id.clone(), model, asked: question });
                 Seat::Asking { member: member.clone(), scorer: scorer.clone(), key }
             }
