@@ -9,6 +9,7 @@ mod exit;
 mod explain;
 mod import;
 pub mod progress;
+mod resweep;
 pub mod sample;
 mod serve;
 pub mod table;

@@ -12,6 +12,7 @@ mod judges;
 mod otlp;
 mod patterns;
 mod request;
+mod resweeps;
 mod scorers;
 mod scores;
 mod sessions;
@@ -38,6 +39,7 @@ use crate::store::Store;
 use crate::worker::Worker;
 
 use error::ApiError;
+pub use resweeps::Shown as ShownResweep;
 
 /// How the API behaves.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +107,11 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/resweeps", get(resweeps::list).post(resweeps::create))
+        .route("/agent-monitoring/resweeps/{id}", get(resweeps::read))
+        .route("/agent-monitoring/resweeps/{id}/pause", post(resweeps::pause))
+        .route("/agent-monitoring/resweeps/{id}/resume", post(resweeps::resume))
+        .route("/agent-monitoring/resweeps/{id}/cancel", post(resweeps::cancel))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
