@@ -149,9 +149,9 @@ fn moment(body: &Map<String, Value>, key: &str, problems: &mut Problems) -> Opti
 
 fn sessions(body: &Map<String, Value>, problems: &mut Problems) -> Vec<SessionId> {
     let Some(value) = given(body, "sessionIds") else { return Vec::new() };
-    let ids: Option<Vec<SessionId>> = value.as_array().and_then(|items| {
-        items.iter().map(|item| item.as_str().and_then(|id| SessionId::parse(id).ok())).collect()
-    });
+    let ids: Option<Vec<SessionId>> = value
+        .as_array()
+        .and_then(|items| items.iter().map(|item| item.as_str().and_then(|id| SessionId::parse(id).ok())).collect());
     let ids = ids.filter(|ids| (1..=MOST_NAMED).contains(&ids.len()));
     problems.unless(ids.is_some(), || format!("sessionIds must list 1-{MOST_NAMED} session ids"));
     ids.unwrap_or_default()

@@ -11,6 +11,7 @@ mod fixture;
 mod house;
 mod http;
 mod import;
+mod resweep;
 mod sdk;
 mod store;
 mod support;

@@ -7,5 +7,6 @@ mod explain;
 mod groups;
 mod milestone;
 mod otlp;
+mod resweeps;
 mod spans;
 mod sweep;

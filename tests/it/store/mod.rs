@@ -12,6 +12,7 @@ mod races;
 pub mod raw;
 mod recording;
 mod recount;
+mod resweeps;
 mod signals;
 mod soak;
 mod spans;
