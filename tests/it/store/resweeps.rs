@@ -75,6 +75,7 @@ impl Ctx {
 /// A group that has judged so many sessions.
 async fn with_verdicts(ctx: &Ctx, sessions: usize) -> SavedGroup {
     let group = ctx.group(&live("g")).await;
+    ctx.reconsider().await;
     for n in 0..sessions {
         ctx.session(&format!("s{n}"), 2).await;
     }
@@ -113,8 +114,8 @@ async fn every_session_is_judged_once_more_by_whichever_process_and_earlier_verd
 async fn live_work_goes_first_and_new_content_makes_a_session_live(ctx: Ctx) {
     let group = with_verdicts(&ctx, 3).await;
     ctx.again(&group, json!({})).await;
-    ctx.session("new", 2).await;
     assert_eq!(ctx.step(&ctx.store, WIDE).await, 3);
+    ctx.session("new", 2).await;
     // A turn more: s1 is live work again.
     ctx.ingest(vec![super::ctx::root("s1", "more")]).await;
     ctx.clock.advance(Micros::seconds(120));
