@@ -1,5 +1,6 @@
 //! The app: configuration turned into a store, a writer, a worker. The one place where settings meet the floors below.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -7,13 +8,18 @@ use secrecy::SecretString;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::judge::{Model, ModelTable};
 use crate::domain::retry::Backoff;
 use crate::domain::time::Micros;
 use crate::entropy::{Entropy, OsEntropy};
 use crate::ingest::writer::{Writer, WriterSettings};
-use crate::scorers;
+use crate::scorers::code::{CodeScorers, CodeSettings};
+use crate::scorers::custom::Customs;
+use crate::scorers::external::{ExternalClient, ExternalSettings};
+use crate::scorers::guard::{Outgoing, OutgoingSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
-use crate::store::{Project, Store, StoreError, StoreSettings};
+use crate::scorers::{self, Limits, Provider};
+use crate::store::{DailyLimits, Project, Store, StoreError, StoreSettings};
 use crate::worker::{Worker, WorkerSettings};
 
 /// Everything that a command needs, opened.
@@ -97,9 +103,11 @@ impl App {
     /// # Errors
     /// What is wrong with the judge's settings, without secrets.
     pub fn worker(&self) -> Result<Arc<Worker>, String> {
-        let judges = Arc::new(judges(&self.config.judge)?);
+        let judges = Arc::new(judges(&self.config)?);
+        let customs = customs(&self.config)?;
         let settings = worker_settings(&self.config);
-        Ok(Worker::new(self.store.clone(), self.any_clock(), Arc::clone(&self.entropy), judges, settings))
+        let (clock, entropy) = (self.any_clock(), Arc::clone(&self.entropy));
+        Ok(Worker::new(self.store.clone(), clock, entropy, judges, customs, settings))
     }
 }
 
@@ -107,21 +115,86 @@ impl App {
 ///
 /// # Errors
 /// What is wrong with the settings, without secrets.
-pub fn judges(judge: &config::Judge) -> Result<JudgeClient, String> {
+pub fn judges(config: &Config) -> Result<JudgeClient, String> {
+    let Config { judge, redact, .. } = config;
     scorers::install_tls();
+    let pause = judge.circuit_pause;
+    let model = |said: &config::JudgeModel| Model {
+        context_tokens: said.context_tokens,
+        input_price: said.input_price,
+        output_price: said.output_price,
+    };
     JudgeClient::new(JudgeSettings {
+        provider: Provider::from_name(&judge.provider).unwrap_or_default(),
         base_url: judge.base_url.clone(),
         api_key: judge.api_key.clone(),
+        api_key_header: judge.api_key_header.clone(),
         model: judge.model.clone().unwrap_or_default(),
         timeout: judge.timeout.to_std(),
         deadline: judge.timeout.to_std(),
         max_attempts: judge.max_attempts,
-        max_concurrency: judge.max_concurrency,
-        context_tokens: judge.context_tokens,
+        limits: Limits {
+            max_concurrency: judge.max_concurrency,
+            requests_per_minute: judge.requests_per_minute,
+            circuit_failures: judge.circuit_failures,
+            circuit_pause: Backoff { first: pause, longest: Micros::new(pause.get().saturating_mul(20)) },
+        },
+        models: ModelTable {
+            models: judge.models.iter().map(|(name, said)| (name.clone(), model(said))).collect(),
+            context_tokens: (judge.context_tokens > 0).then_some(judge.context_tokens),
+        },
         reply_tokens: u32::try_from(judge.max_output_tokens).unwrap_or(u32::MAX),
         temperature: Some(judge.temperature),
+        daily: DailyLimits { project: limit(judge.daily_calls), group: limit(judge.daily_calls_per_group) },
+        redact: redact.kinds.clone(),
         ..JudgeSettings::default()
     })
+}
+
+/// Where custom scorers are carried out.
+///
+/// # Errors
+/// TLS can't be set up, or the interpreter that scripts are to be run by is not there.
+pub fn customs(config: &Config) -> Result<Customs, String> {
+    let outgoing = &config.outgoing;
+    let rules = OutgoingSettings { allow_private: outgoing.allow_private, ..OutgoingSettings::default() };
+    scorers::install_tls();
+    let external = ExternalClient::new(Outgoing::new(rules)?, ExternalSettings::default());
+    Ok(Customs { external: Arc::new(external), code: Arc::new(code_scorers(&config.code)?) })
+}
+
+/// The code scorers of a configuration. Their workers are processes of this program.
+///
+/// # Errors
+/// That there is no `python3` to be found, where the configuration wants one.
+pub fn code_scorers(code: &config::Code) -> Result<CodeScorers, String> {
+    let cpython = if code.cpython { Some(python()?) } else { None };
+    Ok(CodeScorers::new(CodeSettings {
+        workers: code.workers,
+        soft_limit: code.soft_limit.to_std(),
+        hard_limit: code.hard_limit.to_std(),
+        memory: code.memory_mib << 20,
+        recycle_after: code.recycle_after,
+        cpython,
+        program: OWN_PROGRAM.into(),
+    }))
+}
+
+/// The `python3` of this machine: the system's own before what else is in PATH, for workers that were started as root run as
+/// nobody, who may not look into people's folders.
+fn python() -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = ["/usr/local/bin", "/usr/bin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
+    let found = folders.map(|folder| folder.join("python3")).find(|file| file.is_file());
+    found.ok_or_else(|| "code.cpython is on, and there is no python3 in PATH: install one, or switch it off".to_owned())
+}
+
+/// This program, under a name that stays true when its file is replaced by an upgrade.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// A setting in which 0 is no limit.
+fn limit(setting: i64) -> Option<i64> {
+    (setting > 0).then_some(setting)
 }
 
 /// How a configuration has the worker work.

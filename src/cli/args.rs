@@ -58,6 +58,18 @@ pub enum Command {
     ///
     /// Needs no database: the answer is the same on every machine and in every release.
     Sample(SampleArgs),
+    /// Compose a verdict from opinions in a file, by the code that composes live ones
+    ///
+    /// Needs no database. The file holds {"members": [{"name", "kind", "weight", "gate", "passThreshold"?, "category"?,
+    /// "outcome": {"goodness": 0-1} | {"failed": reason} | {"declined": reason}}], "aggregation"?, "passThreshold"?,
+    /// "scorecard"?}.
+    Compose(ComposeArgs),
+    /// Apply a group's present recipe to past verdicts, without asking a judge
+    ///
+    /// Where the recipe changes anything, a further verdict marked as recomposed is appended; nothing is taken away.
+    Recompose(RecomposeArgs),
+    /// Print a group's figures over a period, with bars
+    Summary(SummaryArgs),
     /// Bring the database to this version and exit
     Migrate,
     /// Check the configuration and print what is in effect, without secrets
@@ -177,6 +189,66 @@ pub struct SampleArgs {
     pub json: bool,
 }
 
+/// Options of `compose`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct ComposeArgs {
+    /// The file; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print the verdict as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `recompose`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct RecomposeArgs {
+    /// The scorer group, by id or by name
+    #[arg(long, value_name = "G")]
+    pub group: String,
+    /// Only sessions whose last turn was on this day (UTC) or later
+    #[arg(long, value_name = "DAY")]
+    pub from: Option<String>,
+    /// Only sessions whose last turn was on this day (UTC) or earlier
+    #[arg(long, value_name = "DAY")]
+    pub to: Option<String>,
+    /// Only report what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Use this scorecard in place of the group's own
+    #[arg(long, value_name = "ID")]
+    pub scorecard: Option<String>,
+    /// Raise a signal for each session that falls below the alert threshold by it
+    #[arg(long)]
+    pub signals: bool,
+    /// The project
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `summary`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct SummaryArgs {
+    /// The scorer group, by id or by name
+    #[arg(long, value_name = "G")]
+    pub group: String,
+    /// The first day (UTC) of the sessions' last turns [default: 30 days before the end]
+    #[arg(long, value_name = "DAY")]
+    pub from: Option<String>,
+    /// The last day (UTC) [default: today]
+    #[arg(long, value_name = "DAY")]
+    pub to: Option<String>,
+    /// The project
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Options of `demo`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct DemoArgs {
@@ -210,6 +282,10 @@ pub enum BenchCommand {
     Sweep(BenchSweepArgs),
     /// A sweep that finds nothing to do among many stored sessions
     EmptySweep(BenchEmptySweepArgs),
+    /// Scorers by themselves: patterns, and scripts through worker processes
+    Scorers(BenchScorersArgs),
+    /// A sweep whose sessions a judge is asked about, at an endpoint that answers after a while
+    Judge(BenchJudgeArgs),
 }
 
 /// Options of `bench sweep`.
@@ -240,6 +316,43 @@ pub struct BenchEmptySweepArgs {
     pub common: BenchArgs,
 }
 
+/// Options of `bench scorers`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchScorersArgs {
+    /// How often the pattern reads the conversation
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub evaluations: u64,
+    /// How often each script is called
+    #[arg(long, value_name = "N", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub calls: u64,
+    /// How many worker processes run scripts
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = workers)]
+    pub workers: usize,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
+
+/// Options of `bench judge`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchJudgeArgs {
+    /// How many sessions to make up
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub sessions: u64,
+    /// How many turns each session has
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1_000))]
+    pub turns: u64,
+    /// How long the endpoint takes to answer, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub latency_ms: u64,
+    /// How many calls are under way at most
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub in_flight: usize,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
+
 /// Options of every measurement.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct BenchArgs {
@@ -258,6 +371,13 @@ fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
         _ => Err("a rate is a number from 0 (keeps nothing) to 1 (keeps everything)".to_owned()),
+    }
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(workers) if (1..=256).contains(&workers) => Ok(workers),
+        _ => Err("there are 1 to 256 workers".to_owned()),
     }
 }
 
@@ -301,9 +421,20 @@ mod tests {
         assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
         let key = KeyCreateArgs { project: "Default".into(), name: "ci".into() };
         assert_eq!(command("key create --name ci"), Command::Key(KeyCommand::Create(key)));
+        let compose = ComposeArgs { file: "p.json".into(), json: true };
+        assert_eq!(command("compose p.json --json"), Command::Compose(compose));
+        let Command::Recompose(recompose) = command("recompose --group G --from 2026-01-01 --dry-run") else {
+            panic!()
+        };
+        assert_eq!((recompose.group.as_str(), recompose.dry_run, recompose.signals), ("G", true, false));
+        assert_eq!((recompose.from.as_deref(), recompose.to.as_deref()), (Some("2026-01-01"), None));
+        let Command::Summary(summary) = command("summary --group G --to 2026-01-31") else { panic!() };
+        assert_eq!((summary.project.as_str(), summary.to.as_deref()), ("Default", Some("2026-01-31")));
         let common = BenchArgs { seed: 1, json: true };
         let sweep = BenchSweepArgs { sessions: 500, turns: 4, common: common.clone() };
         assert_eq!(command("bench sweep --sessions 500 --json"), Command::Bench(BenchCommand::Sweep(sweep)));
+        let scorers = BenchScorersArgs { evaluations: 5_000, calls: 10, workers: 2, common: common.clone() };
+        assert_eq!(command("bench scorers --calls 10 --json"), Command::Bench(BenchCommand::Scorers(scorers)));
         let empty = BenchEmptySweepArgs { sessions: 1_000_000, passes: 1_000, common };
         assert_eq!(command("bench empty-sweep --json"), Command::Bench(BenchCommand::EmptySweep(empty)));
     }

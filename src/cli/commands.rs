@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::args::{Args, Command, KeyCommand, KeyCreateArgs, ResweepArgs, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
-use super::{ExitCode, bench, check_config, demo, explain, fail, import, print, resweep, sample, serve};
+use super::{
+    ExitCode, bench, check_config, compose, demo, explain, fail, import, print, reports, resweep, sample, serve,
+};
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Sources};
@@ -22,6 +24,12 @@ pub fn run(args: &Args) -> ExitCode {
     let now = SystemClock::default().now();
     match &args.command {
         Command::Sample(asked) => return print(&sample::answer(asked, Style::of_stdout())),
+        Command::Compose(asked) => {
+            return match compose::answer(asked, Style::of_stdout()) {
+                Ok(answer) => print(&answer),
+                Err(problem) => fail(ExitCode::Failed, &problem),
+            };
+        }
         Command::CheckConfig => {
             return match check_config::answer(&sources, now) {
                 Ok(answer) => print(&answer),
@@ -48,12 +56,14 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
     match command {
         Command::Demo(args) => ended(demo::run(&config, args, style).await),
         Command::Bench(asked) => ended(bench::run(asked, style).await),
-        Command::Sample(_) | Command::CheckConfig => ExitCode::Usage,
+        Command::Sample(_) | Command::Compose(_) | Command::CheckConfig => ExitCode::Usage,
         Command::Serve
         | Command::Work
         | Command::Import(_)
         | Command::Sweep(_)
         | Command::Resweep(_)
+        | Command::Recompose(_)
+        | Command::Summary(_)
         | Command::Explain(_)
         | Command::Migrate
         | Command::Key(_) => match App::open(config).await {
@@ -75,13 +85,17 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Import(args) => imported(&import::run(&app, args, style).await),
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Resweep(args) => Box::pin(judge_again(&app, args, style)).await,
+        Command::Recompose(args) => reported(reports::recompose(&app, args, style).await),
+        Command::Summary(args) => reported(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
         Command::Migrate => migrate(&app).await,
         Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
-        Command::Sample(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => ExitCode::Usage,
+        Command::Sample(_) | Command::Compose(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => {
+            ExitCode::Usage
+        }
     }
 }
 
@@ -96,6 +110,14 @@ fn stored(result: Result<String, StoreError>) -> ExitCode {
     match result {
         Ok(answer) => print(&answer),
         Err(error) => fail(ExitCode::Database, &error),
+    }
+}
+
+fn reported(result: Result<String, reports::Trouble>) -> ExitCode {
+    match result {
+        Ok(answer) => print(&answer),
+        Err(error @ reports::Trouble::Asked(_)) => fail(ExitCode::Failed, &error),
+        Err(error @ reports::Trouble::Store(_)) => fail(ExitCode::Database, &error),
     }
 }
 

@@ -130,7 +130,7 @@ fn stands(row: &ResweepRow, style: Style) -> String {
         text.push_str("\nIt goes on wherever a worker runs (serve or work), as soon as what it waits for allows.\n");
     }
     if let Some(note) = &row.note {
-        text.extend(["\n", note, ".\n"]);
+        text.extend(["\n", note.as_str(), ".\n"]);
     }
     text
 }

@@ -4,6 +4,7 @@
 //! A setting is `section.key`; the variable `AFTERWORD__SECTION__KEY` sets it and wins over the file. Only the wiring reads
 //! this module; other floors are handed plain values.
 
+mod code;
 mod database;
 mod error;
 mod ingest;
@@ -11,6 +12,8 @@ mod judge;
 pub mod length;
 mod load;
 mod log;
+mod outgoing;
+mod redact;
 mod server;
 mod setting;
 mod show;
@@ -21,12 +24,15 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+pub use code::Code;
 pub use database::{Database, DatabaseUrl};
 pub use error::{ConfigError, Origin, Refusal};
 pub use ingest::Ingest;
-pub use judge::Judge;
+pub use judge::{Judge, JudgeModel};
 pub use load::{Loaded, Sources, load};
 pub use log::Log;
+pub use outgoing::Outgoing;
+pub use redact::Redact;
 pub use server::Server;
 pub use shutdown::Shutdown;
 pub use sweep::Sweep;
@@ -48,6 +54,12 @@ pub struct Config {
     pub sweep: Sweep,
     /// The model that judges ask.
     pub judge: Judge,
+    /// How the scripts of code scorers are run.
+    pub code: Code,
+    /// Calls to addresses that users choose.
+    pub outgoing: Outgoing,
+    /// What is hidden from judges where a project says nothing else.
+    pub redact: Redact,
     /// What is logged, and how.
     pub log: Log,
     /// How the process ends.
@@ -55,12 +67,15 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 7] = [
+const SECTIONS: [(&str, &[Setting]); 10] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
     ("sweep", sweep::SETTINGS),
     ("judge", judge::SETTINGS),
+    ("code", code::SETTINGS),
+    ("outgoing", outgoing::SETTINGS),
+    ("redact", redact::SETTINGS),
     ("log", log::SETTINGS),
     ("shutdown", shutdown::SETTINGS),
 ];
@@ -68,7 +83,7 @@ const SECTIONS: [(&str, &[Setting]); 7] = [
 impl Config {
     /// What is wrong with settings that are fine one by one but not together, as pairs of key and reason.
     fn contradictions(&self, now: Timestamp) -> Vec<(&'static str, String)> {
-        let Self { sweep, judge, .. } = self;
+        let Self { sweep, judge, code, .. } = self;
         let mut found = Vec::new();
         let mut unless = |fine: bool, key: &'static str, reason: &str| {
             if !fine {
@@ -95,9 +110,24 @@ impl Config {
             "must say where the model is asked, as judge.model is set",
         );
         unless(
-            judge.max_output_tokens.saturating_mul(2) <= judge.context_tokens,
+            judge.context_tokens == 0 || judge.context_tokens >= 1_000,
+            "judge.context_tokens",
+            "must be 0, to go by the model, or at least 1000",
+        );
+        unless(
+            judge.context_tokens == 0 || judge.max_output_tokens.saturating_mul(2) <= judge.context_tokens,
             "judge.max_output_tokens",
             "must be at most half of judge.context_tokens, so that the prompt has room",
+        );
+        unless(
+            code.soft_limit < code.hard_limit,
+            "code.hard_limit",
+            "must be above code.soft_limit, so that a script is stopped before its process is ended",
+        );
+        unless(
+            sweep.lease > code.hard_limit,
+            "sweep.lease",
+            "must be above code.hard_limit, or sessions are taken over while a script still runs",
         );
         found
     }

@@ -23,12 +23,16 @@ pub(super) enum Allowed {
     Number(f64, f64),
     /// A length of time between two bounds, both included.
     Length(Micros, Micros),
+    /// true or false.
+    YesOrNo,
     /// One of a few words.
     OneOf(&'static [&'static str]),
     /// Text that passes a check. The error continues "`<key>`: " and says what is allowed.
     Text(fn(&str) -> Result<(), String>),
     /// Text that passes a check and is never repeated in an error.
     Secret(fn(&str) -> Result<(), String>),
+    /// A list or a table that passes a check, written as TOML in a variable too. The error continues "`<key>`: ".
+    Shaped(fn(&Value) -> Result<(), String>),
 }
 
 impl Allowed {
@@ -39,6 +43,7 @@ impl Allowed {
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         let fine = match (self, value) {
             (Self::Text(check) | Self::Secret(check), Value::String(text)) => return check(text),
+            (Self::Shaped(check), value) => return check(value),
             (Self::Whole(least, most), Value::Integer(number)) => (least..=most).contains(&number),
             (Self::Number(least, most), Value::Float(number)) => (least..=most).contains(&number),
             #[allow(clippy::cast_precision_loss, reason = "bounds are far below 2^53")]
@@ -46,6 +51,7 @@ impl Allowed {
             (Self::Length(least, most), Value::String(text)) => {
                 length::parse(text).is_some_and(|length| (*least..=*most).contains(&length))
             }
+            (Self::YesOrNo, Value::Boolean(_)) => true,
             (Self::OneOf(words), Value::String(text)) => words.contains(&text.as_str()),
             _ => false,
         };
@@ -56,7 +62,7 @@ impl Allowed {
     /// and is refused by [`Self::check`].
     pub(super) fn read(&self, text: &str) -> Value {
         match self {
-            Self::Whole(..) | Self::Number(..) => {
+            Self::Whole(..) | Self::Number(..) | Self::YesOrNo | Self::Shaped(_) => {
                 text.trim().parse::<Value>().unwrap_or_else(|_| Value::String(text.to_owned()))
             }
             Self::Length(..) | Self::OneOf(_) | Self::Text(_) | Self::Secret(_) => Value::String(text.to_owned()),
@@ -72,8 +78,10 @@ impl Allowed {
                 length::show(*least),
                 length::show(*most)
             ),
+            Self::YesOrNo => "true or false".to_owned(),
             Self::OneOf(words) => format!("one of \"{}\"", words.join("\", \"")),
             Self::Text(_) | Self::Secret(_) => "text in quotes".to_owned(),
+            Self::Shaped(_) => "a list or a table".to_owned(),
         }
     }
 

@@ -81,6 +81,9 @@ pub enum Ending {
         until: Timestamp,
         /// Why.
         reason: String,
+        /// Whether nothing was tried, since the budget is spent or the circuit open: that may go on without limit, and the
+        /// wait for the panel does not begin with it.
+        held: bool,
     },
     /// The session is not quiet any more: back to waiting, without an attempt.
     NotIdle {
@@ -167,9 +170,11 @@ impl Assessment {
                 self.forget_tries();
                 self.last_error = reason;
             }
-            Ending::Deferred { until, reason } => {
-                self.deferrals += 1;
-                self.first_deferred_at.get_or_insert(now);
+            Ending::Deferred { until, reason, held } => {
+                if !held {
+                    self.deferrals += 1;
+                    self.first_deferred_at.get_or_insert(now);
+                }
                 self.not_before = until;
                 self.last_error = Some(reason);
             }
@@ -242,7 +247,7 @@ mod tests {
             State::Waiting => (it, false),
             State::Judging => (it, true),
             State::Deferred => {
-                it.end(Ending::Deferred { until: at(50), reason: "429".into() }, at(0));
+                it.end(Ending::Deferred { until: at(50), reason: "429".into(), held: false }, at(0));
                 (it, false)
             }
             State::Current => {
@@ -328,6 +333,19 @@ mod tests {
         assert_eq!((it.attempts, it.deferrals), (0, 0));
         assert_eq!(it.state(at(2), false, MAX), State::Deferred);
         assert_eq!(it.state(at(70), false, MAX), State::Waiting);
+    }
+
+    #[test]
+    fn a_budget_or_a_circuit_spends_no_try_and_starts_no_wait() {
+        let held = Ending::Deferred { until: at(50), reason: "budget".into(), held: true };
+        let tried = Ending::Deferred { until: at(90), reason: "503".into(), held: false };
+        let (mut it, _) = in_state(State::Judging);
+        it.end(held.clone(), at(2));
+        assert_eq!((it.attempts, it.deferrals, it.first_deferred_at), (0, 0, None));
+        assert_eq!((it.state(at(2), false, MAX), it.last_error.as_deref()), (State::Deferred, Some("budget")));
+        it.end(tried, at(60));
+        it.end(held, at(95));
+        assert_eq!((it.deferrals, it.first_deferred_at), (1, Some(at(60))));
     }
 
     #[test]

@@ -116,6 +116,43 @@ impl Conversation {
         join(self.turns.iter().filter_map(|turn| turn.output.as_deref()))
     }
 
+    /// The number of the turn that a place in one side's text lies in, `offset` in bytes of [`Conversation::user_side`] or
+    /// [`Conversation::agent_side`].
+    pub fn turn_at(&self, speaker: Speaker, offset: usize) -> Option<u32> {
+        let said = |turn: &Turn| match speaker {
+            Speaker::User => turn.input.as_ref().map(String::len),
+            Speaker::Agent => turn.output.as_ref().map(String::len),
+        };
+        if speaker == Speaker::User && self.turns.iter().all(|turn| turn.input.is_none()) {
+            return transcript::turn_at(self, ToolContext::None, offset);
+        }
+        let mut end = 0;
+        let spoken = self.turns.iter().filter_map(|turn| said(turn).map(|length| (turn.number, length)));
+        for (number, length) in spoken {
+            end += length + BETWEEN_TURNS.len();
+            if offset < end {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// The conversation with nothing but what the user said, the agent said, or both; turns keep their numbers. Where no turn
+    /// carries a word of the user, the user's side is everything, as in [`Conversation::user_side`].
+    #[must_use]
+    pub fn only(&self, input: bool, output: bool) -> Self {
+        let output = output || (input && self.turns.iter().all(|turn| turn.input.is_none()));
+        let turns = self.turns.iter().map(|turn| Turn {
+            input: turn.input.clone().filter(|_| input),
+            output: turn.output.clone().filter(|_| output),
+            error: None,
+            tool_calls: Vec::new(),
+            ..turn.clone()
+        });
+        let turns = turns.filter(|turn| turn.input.is_some() || turn.output.is_some()).collect();
+        Self { turns, ..self.clone() }
+    }
+
     /// A digest of all that members can read: the turns and the anchor's spans. 64 hex digits.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
@@ -141,8 +178,11 @@ impl Conversation {
 }
 
 fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    texts.collect::<Vec<_>>().join("\n\n")
+    texts.collect::<Vec<_>>().join(BETWEEN_TURNS)
 }
+
+/// What stands between two turns of one side.
+const BETWEEN_TURNS: &str = "\n\n";
 
 /// The turns of one trace, each with the agent that its head names. Numbers are given when all traces are together.
 fn turns_of(trace_id: &TraceId, spans: &[StoredSpan]) -> Vec<(Turn, Option<Agent>)> {
@@ -209,7 +249,9 @@ fn child_outputs(spans: &[StoredSpan], shape: &turns::Turn) -> Option<String> {
     if texts.is_empty() { None } else { Some(texts.join("\n\n")) }
 }
 
-/// The tools that a turn called: its tool spans; where it has none, the calls that its spans list.
+/// The tools that a turn called: its tool spans; where it has none, the calls that its spans list. What a list says of a call
+/// that has a span too (whether a person approved it, say) completes that call; a call that never ran has no span and stands
+/// in the list alone.
 fn tool_calls(spans: &[StoredSpan], shape: &turns::Turn) -> Vec<ToolCall> {
     let of_kind = |kind| shape.spans.iter().map(|&n| &spans[n].span).filter(move |span| span.kind == kind);
     let calls: Vec<ToolCall> = of_kind(SpanKind::Tool)
@@ -227,9 +269,35 @@ fn tool_calls(spans: &[StoredSpan], shape: &turns::Turn) -> Vec<ToolCall> {
             }
         })
         .collect();
+    let listed = shape.spans.iter().flat_map(|&n| spans[n].span.body.tool_calls.iter());
     if calls.is_empty() {
-        return shape.spans.iter().flat_map(|&n| spans[n].span.body.tool_calls.iter().cloned()).collect();
+        return listed.cloned().collect();
     }
+    completed(calls, listed.filter(|call| call.tool_type.is_some() || call.status.is_some()))
+}
+
+/// Calls with what a list says of them. An entry stands for a call of its name with its status, else for one of its name
+/// without a status, else for a call of its own; each call is stood for once.
+fn completed<'a>(mut calls: Vec<ToolCall>, listed: impl Iterator<Item = &'a ToolCall>) -> Vec<ToolCall> {
+    let mut taken = vec![false; calls.len()];
+    let mut take = |calls: &[ToolCall], name: &str, status: Option<&String>| {
+        let place =
+            (0..taken.len()).find(|&n| !taken[n] && calls[n].name == name && calls[n].status.as_ref() == status);
+        place.inspect(|&n| taken[n] = true)
+    };
+    let mut own = Vec::new();
+    for entry in listed {
+        let same = entry.status.as_ref().and_then(|status| take(&calls, &entry.name, Some(status)));
+        match same.or_else(|| take(&calls, &entry.name, None)) {
+            Some(place) => {
+                let call = &mut calls[place];
+                call.tool_type = call.tool_type.take().or_else(|| entry.tool_type.clone());
+                call.status = call.status.take().or_else(|| entry.status.clone());
+            }
+            None => own.push(entry.clone()),
+        }
+    }
+    calls.extend(own);
     calls
 }
 
@@ -311,6 +379,47 @@ mod tests {
         assert!(conversation.user_side().contains("hello") && conversation.user_side().contains("bye"));
         let silent = read(vec![span("t", "a", None, 1, SpanKind::Agent, (json!("q"), json!("<REDACTED>")))]);
         assert_eq!(silent.agent_side(), "");
+    }
+
+    #[test]
+    fn a_place_in_a_side_lies_in_a_turn() {
+        let conversation = read(vec![
+            span("t1", "a", None, 1, SpanKind::Agent, (json!("q1"), json!("answer one"))),
+            span("t2", "b", None, 2, SpanKind::Agent, (json!(null), json!("answer two"))),
+            span("t3", "c", None, 3, SpanKind::Agent, (json!("q3 is long"), json!("x"))),
+        ]);
+        for (speaker, text, turn) in [
+            (Speaker::User, "q1", Some(1)),
+            (Speaker::User, "long", Some(3)),
+            (Speaker::Agent, "one", Some(1)),
+            (Speaker::Agent, "two", Some(2)),
+            (Speaker::Agent, "x", Some(3)),
+        ] {
+            let side = if speaker == Speaker::User { conversation.user_side() } else { conversation.agent_side() };
+            assert_eq!(conversation.turn_at(speaker, side.find(text).expect("it is said")), turn, "{text}");
+        }
+        assert_eq!(conversation.turn_at(Speaker::Agent, 10_000), None);
+        let silent = read(vec![
+            span("t1", "a", None, 1, SpanKind::Agent, (json!(null), json!("[Turn 9]\nhello"))),
+            span("t2", "b", None, 2, SpanKind::Agent, (json!(null), json!("bye"))),
+        ]);
+        let side = silent.user_side();
+        assert_eq!(silent.turn_at(Speaker::User, side.find("hello").expect("it is said")), Some(1));
+        assert_eq!(silent.turn_at(Speaker::User, side.find("bye").expect("it is said")), Some(2));
+    }
+
+    #[test]
+    fn one_side_alone_keeps_the_numbers_of_its_turns() {
+        let conversation = read(vec![
+            span("t1", "a", None, 1, SpanKind::Agent, (json!(null), json!("one"))),
+            span("t2", "b", None, 2, SpanKind::Agent, (json!("q2"), json!("two"))),
+        ]);
+        let user = conversation.only(true, false);
+        assert_eq!(
+            user.turns.iter().map(|turn| (turn.number, turn.output.as_deref())).collect::<Vec<_>>(),
+            [(2, None)]
+        );
+        assert_eq!(conversation.only(false, true).turns.len(), 2);
     }
 
     #[test]

@@ -262,7 +262,7 @@ mod tests {
         let lost = Facts { assessment: Some(wanted()), lease: Some(expired), ..facts() };
         assert_eq!(of(&lost), Decision::Waiting { ahead: 0 });
         let mut deferred = wanted();
-        deferred.end(Ending::Deferred { until: at(2_000), reason: "Judge: 429".into() }, at(1_130));
+        deferred.end(Ending::Deferred { until: at(2_000), reason: "Judge: 429".into(), held: false }, at(1_130));
         let answer = of(&Facts { assessment: Some(deferred), ..facts() });
         assert_eq!(answer, Decision::Deferred { reason: "Judge: 429".into(), until: at(2_000).iso() });
         let mut failed = wanted();

@@ -1,14 +1,18 @@
 //! Scorer groups: members by reference, weights and gates, and the profile of live scoring. Read from the wire with every
 //! problem told at once.
 //!
-//! Over 400 lines: creating, patching and checking share every limit, and 100 lines are tests.
-
-use std::collections::BTreeSet;
+//! Over 400 lines: creating, patching and checking share every limit, and 200 lines are tests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::compose::by_hand::{AGGREGATIONS, threshold};
+use super::compose::{Aggregation, DEFAULT_THRESHOLD, Recipe, Scorecard};
+use super::ids::check_id;
+use super::members::read_members;
 use super::problems::Problems;
+
+pub use super::members::{Member, OutputType};
 
 /// What kind of scorer a member refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -90,20 +94,6 @@ pub enum Scope {
     Session,
 }
 
-/// A member: a scorer by reference, and how it counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Member {
-    /// What kind of scorer.
-    pub kind: MemberKind,
-    /// The scorer's id.
-    pub ref_id: String,
-    /// How much it counts, 0-1000.
-    pub weight: f64,
-    /// Whether it must pass.
-    pub gate: bool,
-}
-
 /// The profile of live scoring.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -135,6 +125,18 @@ pub struct GroupSpec {
     pub description: Option<String>,
     /// Its members, 1-20.
     pub members: Vec<Member>,
+    /// How goodness is combined; the weighted average where `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregation: Option<Aggregation>,
+    /// From which unrounded value on the verdict passes, 0-1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_threshold: Option<f64>,
+    /// What all members answer with; they may differ where `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_type: Option<OutputType>,
+    /// The scorecard; the built-in one where `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scorecard_id: Option<String>,
     /// Live scoring; `None` where it only grades dataset runs.
     pub online: Option<OnlineProfile>,
 }
@@ -144,6 +146,10 @@ pub struct GroupSpec {
 pub struct ScorerFacts {
     /// Whether it needs a reference answer, which live traffic has not.
     pub requires_expected: bool,
+    /// What it answers with; `None` where that is known only when it does.
+    pub output: Option<OutputType>,
+    /// Whether it has the version that the member is bound to, if it is bound to one.
+    pub has_version: bool,
 }
 
 impl GroupSpec {
@@ -158,7 +164,18 @@ impl GroupSpec {
         let description = read_description(body.get("description"), &mut problems);
         let members = read_members(body.get("members"), &mut problems);
         let online = read_online(None, body.get("online"), &mut problems);
-        problems.into_result(Self { name, description, members, online })
+        let blank = Self {
+            name,
+            description,
+            members,
+            aggregation: None,
+            pass_threshold: None,
+            output_type: None,
+            scorecard_id: None,
+            online,
+        };
+        let spec = blank.with_recipe(body, &mut problems);
+        problems.into_result(spec)
     }
 
     /// This group with a sparse patch from the wire applied: absent keys keep their values, `online` is merged key by key and
@@ -185,7 +202,42 @@ impl GroupSpec {
         } else {
             self.online.clone()
         };
-        problems.into_result(Self { name, description, members, online })
+        let spec = Self { name, description, members, online, ..self.clone() }.with_recipe(patch, &mut problems);
+        problems.into_result(spec)
+    }
+
+    /// The keys of the recipe that are given; null takes one back.
+    fn with_recipe(mut self, given: &Map<String, Value>, problems: &mut Problems) -> Self {
+        if let Some(value) = given.get("aggregation") {
+            self.aggregation = value.as_str().and_then(Aggregation::from_name);
+            problems.unless(value.is_null() || self.aggregation.is_some(), || AGGREGATIONS.to_owned());
+        }
+        if given.contains_key("passThreshold") {
+            self.pass_threshold = threshold(given.get("passThreshold"), "passThreshold", problems);
+        }
+        if let Some(value) = given.get("outputType") {
+            self.output_type = value.as_str().and_then(OutputType::from_name);
+            problems.unless(value.is_null() || self.output_type.is_some(), || {
+                "outputType must be pass_fail, score or choices".to_owned()
+            });
+        }
+        if let Some(value) = given.get("scorecardId") {
+            self.scorecard_id = value.as_str().filter(|id| check_id(id).is_ok()).map(str::to_owned);
+            problems.unless(value.is_null() || self.scorecard_id.is_some(), || {
+                "scorecardId must be the id of a scorecard, or null for the built-in Default".to_owned()
+            });
+        }
+        self
+    }
+
+    /// How this group composes, with the scorecard that it names. A group of yes and no always says whether it passes.
+    pub fn recipe(&self, scorecard: Scorecard) -> Recipe {
+        let default = (self.output_type == Some(OutputType::PassFail)).then_some(DEFAULT_THRESHOLD);
+        Recipe {
+            aggregation: self.aggregation.unwrap_or_default(),
+            pass_threshold: self.pass_threshold.or(default),
+            scorecard,
+        }
     }
 
     /// Checks the references of the group as it will be. `known` tells what the catalogue holds now; a member that `stored`
@@ -196,28 +248,34 @@ impl GroupSpec {
     pub fn check_references(
         &self,
         stored: Option<&Self>,
-        known: impl Fn(MemberKind, &str) -> Option<ScorerFacts>,
+        known: impl Fn(&Member) -> Option<ScorerFacts>,
     ) -> Result<(), Problems> {
-        let grandfathered: BTreeSet<(MemberKind, &str)> = stored
-            .iter()
-            .flat_map(|group| &group.members)
-            .map(|member| (member.kind, member.ref_id.as_str()))
-            .collect();
+        let before = stored.map_or(&[][..], |group| &group.members);
         let live = self.online.as_ref().is_some_and(|online| online.enabled);
         let mut problems = Problems::none();
         for (index, member) in self.members.iter().enumerate() {
             let kind = member.kind.as_str();
-            match known(member.kind, &member.ref_id) {
-                None => problems.unless(grandfathered.contains(&(member.kind, member.ref_id.as_str())), || {
-                    format!("members[{index}]: no {kind} scorer with id \"{}\"", member.ref_id)
-                }),
-                Some(facts) => problems.unless(!(live && facts.requires_expected), || {
-                    format!(
-                        "members[{index}]: judge \"{}\" has requiresExpected and live traffic has no reference answer; \
-                         turn requiresExpected off or keep this group's live scoring off",
-                        member.ref_id
-                    )
-                }),
+            let Some(facts) = known(member) else {
+                let had = before.iter().any(|it| (it.kind, &it.ref_id) == (member.kind, &member.ref_id));
+                problems.unless(had, || format!("members[{index}]: no {kind} scorer with id \"{}\"", member.ref_id));
+                continue;
+            };
+            problems.unless(facts.has_version || before.iter().any(|it| it.is_same_scorer(member)), || {
+                let version = member.version.unwrap_or_default();
+                format!("{} has no version {version}; leave version out for the newest", member.place(index))
+            });
+            problems.unless(!(live && facts.requires_expected), || {
+                format!(
+                    "members[{index}]: judge \"{}\" has requiresExpected and live traffic has no reference answer; \
+                     turn requiresExpected off or keep this group's live scoring off",
+                    member.ref_id
+                )
+            });
+            if let (Some(wanted), Some(output)) = (self.output_type, facts.output) {
+                problems.unless(wanted == output, || {
+                    let (place, output, wanted) = (member.place(index), output.as_str(), wanted.as_str());
+                    format!("{place} answers with {output}, and this group's outputType is {wanted}")
+                });
             }
         }
         problems.into_result(())
@@ -253,31 +311,6 @@ fn read_description(value: Option<&Value>, problems: &mut Problems) -> Option<St
             None
         }
     }
-}
-
-fn read_members(value: Option<&Value>, problems: &mut Problems) -> Vec<Member> {
-    let Some(items) = value.and_then(Value::as_array) else {
-        problems.add("members must be a list of 1-20 scorers");
-        return Vec::new();
-    };
-    problems.unless((1..=20).contains(&items.len()), || format!("members must list 1-20 scorers, not {}", items.len()));
-    items.iter().enumerate().filter_map(|(index, item)| read_member(index, item, problems)).collect()
-}
-
-fn read_member(index: usize, item: &Value, problems: &mut Problems) -> Option<Member> {
-    let kind = item.get("kind").and_then(Value::as_str).and_then(MemberKind::from_name);
-    problems.unless(kind.is_some(), || format!("members[{index}].kind must be judge, pattern or custom"));
-    let ref_id = item.get("refId").and_then(Value::as_str).unwrap_or_default();
-    problems.unless((1..=200).contains(&ref_id.chars().count()) && !ref_id.contains('\0'), || {
-        format!("members[{index}].refId must be 1-200 characters")
-    });
-    let weight = match item.get("weight") {
-        None | Some(Value::Null) => Some(1.0),
-        Some(value) => value.as_f64().filter(|weight| (0.0..=1000.0).contains(weight)),
-    };
-    problems.unless(weight.is_some(), || format!("members[{index}].weight must be a number between 0 and 1000"));
-    let gate = item.get("gate") == Some(&Value::Bool(true));
-    Some(Member { kind: kind?, ref_id: ref_id.to_owned(), weight: weight?, gate })
 }
 
 /// The keys that a profile needs when it is first set.
@@ -370,6 +403,8 @@ mod tests {
 
     use super::*;
 
+    const FACTS: ScorerFacts = ScorerFacts { requires_expected: false, output: None, has_version: true };
+
     fn member(id: &str) -> Value {
         json!({"kind": "pattern", "refId": id})
     }
@@ -384,7 +419,7 @@ mod tests {
             GroupSpec::create(&json!({"name": " Bar ", "members": [member("p")], "online": full_online(), "x": 1}));
         let group = group.expect("a group");
         assert_eq!(group.name, "Bar");
-        assert_eq!(group.members, [Member { kind: MemberKind::Pattern, ref_id: "p".into(), weight: 1.0, gate: false }]);
+        assert_eq!(group.members, [Member::plain(MemberKind::Pattern, "p")]);
         let online = group.online.expect("a profile");
         assert_eq!((online.scope, online.idle_seconds, online.min_turns), (Scope::Trace, 120, 2));
     }
@@ -449,7 +484,7 @@ mod tests {
     #[test]
     fn unknown_references_are_refused_and_stored_ones_kept() {
         let group = GroupSpec::create(&json!({"name": "g", "members": [member("gone"), member("here")]})).expect("ok");
-        let known = |_: MemberKind, id: &str| (id == "here").then_some(ScorerFacts { requires_expected: false });
+        let known = |member: &Member| (member.ref_id == "here").then_some(FACTS);
         let text = group.check_references(None, known).expect_err("a problem").to_string();
         assert_eq!(text, "members[0]: no pattern scorer with id \"gone\"");
         assert_eq!(group.check_references(Some(&group), known), Ok(()));
@@ -459,9 +494,54 @@ mod tests {
     fn a_judge_that_needs_a_reference_answer_cannot_score_live() {
         let live = json!({"name": "g", "members": [{"kind": "judge", "refId": "j"}], "online": full_online()});
         let group = GroupSpec::create(&live).expect("ok");
-        let known = |_: MemberKind, _: &str| Some(ScorerFacts { requires_expected: true });
+        let known = |_: &Member| Some(ScorerFacts { requires_expected: true, ..FACTS });
         assert!(group.check_references(None, known).is_err());
         let off = group.patched(&json!({"online": {"enabled": false}})).expect("ok");
         assert_eq!(off.check_references(None, known), Ok(()));
+    }
+
+    #[test]
+    fn the_recipe_is_read_patched_taken_back_and_left_out_where_nobody_chose() {
+        let bare = GroupSpec::create(&json!({"name": "g", "members": [member("p")]})).expect("a group");
+        assert_eq!(json!(bare)["aggregation"], Value::Null);
+        assert_eq!(bare.recipe(Scorecard::default()), Recipe::default());
+        let patch =
+            json!({"aggregation": "pass_rate", "passThreshold": 0.8, "outputType": "pass_fail", "scorecardId": "s"});
+        let chosen = bare.patched(&patch).expect("a group");
+        assert_eq!(chosen.recipe(Scorecard::default()).aggregation, Aggregation::PassRate);
+        assert_eq!(chosen.recipe(Scorecard::default()).pass_threshold, Some(0.8));
+        assert_eq!((chosen.output_type, chosen.scorecard_id.as_deref()), (Some(OutputType::PassFail), Some("s")));
+        assert_eq!(chosen.patched(&json!({"name": "h"})).expect("a group").aggregation, chosen.aggregation);
+        let half = chosen.patched(&json!({"passThreshold": null})).expect("a group");
+        assert_eq!(
+            half.recipe(Scorecard::default()).pass_threshold,
+            Some(0.5),
+            "a group of yes and no always says which"
+        );
+        let back = json!({"aggregation": null, "passThreshold": null, "outputType": null, "scorecardId": null});
+        assert_eq!(chosen.patched(&back).expect("a group"), bare);
+        let wrong = json!({"aggregation": "median", "passThreshold": 1.1, "outputType": "text", "scorecardId": ""});
+        let text = bare.patched(&wrong).expect_err("problems").to_string();
+        for part in ["aggregation must be", "passThreshold must be", "outputType must be", "scorecardId must be"] {
+            assert!(text.contains(part), "{text} lacks {part:?}");
+        }
+    }
+
+    #[test]
+    fn members_of_another_output_or_without_their_version_are_refused_by_name() {
+        let body = json!({"name": "g", "outputType": "score", "members": [member("a"), {"kind": "judge", "refId": "b", "version": 7}]});
+        let group = GroupSpec::create(&body).expect("a group");
+        let known = |member: &Member| {
+            let output = if member.ref_id == "a" { OutputType::PassFail } else { OutputType::Score };
+            Some(ScorerFacts { output: Some(output), has_version: member.version.is_none(), ..FACTS })
+        };
+        let text = group.check_references(None, known).expect_err("problems").to_string();
+        assert_eq!(
+            text,
+            "members[0] (pattern \"a\") answers with pass_fail, and this group's outputType is score; \
+             members[1] (judge \"b\") has no version 7; leave version out for the newest"
+        );
+        let mixed = group.patched(&json!({"outputType": null})).expect("a group");
+        assert_eq!(mixed.check_references(Some(&group), known), Ok(()), "undeclared groups may mix, stored pins stay");
     }
 }

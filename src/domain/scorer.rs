@@ -1,8 +1,10 @@
-//! Scorers of the catalogue: what people choose of a judge or a pattern, and its immutable versions.
+//! Scorers of the catalogue, with their immutable versions, and those that every project has.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::group::MemberKind;
+use super::group::{MemberKind, OutputType};
 use super::ids::ScorerId;
 use super::time::Timestamp;
 
@@ -23,6 +25,18 @@ pub struct Scorer {
     pub created_at: Timestamp,
     /// When this version was made.
     pub updated_at: Timestamp,
+}
+
+impl Scorer {
+    /// The scorer that every project has under that id, whatever its catalogue holds: a built-in pattern or custom scorer,
+    /// by its key.
+    pub fn built_in(kind: MemberKind, id: &str) -> Option<Self> {
+        match kind {
+            MemberKind::Pattern => super::pattern::template(id).map(super::pattern::Template::scorer),
+            MemberKind::Custom => super::custom::built_in(id),
+            MemberKind::Judge => None,
+        }
+    }
 }
 
 /// What a judge is asked.
@@ -48,4 +62,40 @@ pub struct Rubric {
     pub tool_context: super::transcript::ToolContext,
     /// Whether it needs a reference answer.
     pub requires_expected: bool,
+    /// What it answers with.
+    #[serde(skip_serializing_if = "JudgeOutput::is_rating")]
+    pub output: JudgeOutput,
+    /// Where it answers with labels: each with its goodness on 0-1.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub choice_scores: BTreeMap<String, f64>,
+}
+
+/// What a judge answers with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JudgeOutput {
+    /// A rating on 0-10.
+    #[default]
+    Rating,
+    /// Yes or no.
+    PassFail,
+    /// One or several of its labels.
+    Choice,
+}
+
+impl JudgeOutput {
+    /// Whether it is a rating.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    pub fn is_rating(&self) -> bool {
+        *self == Self::Rating
+    }
+
+    /// What that is to a group that declares what its members answer with.
+    pub const fn output_type(self) -> OutputType {
+        match self {
+            Self::Rating => OutputType::Score,
+            Self::PassFail => OutputType::PassFail,
+            Self::Choice => OutputType::Choices,
+        }
+    }
 }

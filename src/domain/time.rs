@@ -90,6 +90,16 @@ impl Timestamp {
         self.0.div_euclid(3_600_000_000)
     }
 
+    /// The UTC day that holds this moment, counted from 1970.
+    pub const fn day(self) -> i64 {
+        self.0.div_euclid(86_400_000_000)
+    }
+
+    /// The first moment of a UTC day counted from 1970.
+    pub const fn start_of_day(day: i64) -> Self {
+        Self(day.saturating_mul(86_400_000_000))
+    }
+
     /// ISO-8601 UTC with milliseconds and `Z`, the form of every time on the wire.
     pub fn iso(self) -> String {
         DateTime::<Utc>::from_timestamp_micros(self.0)

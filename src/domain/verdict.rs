@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::assessment::Goal;
-use super::compose::{Composition, Opinion};
+use super::compose::{Category, Composition, Opinion, Recipe};
 use super::conversation::Agent;
 use super::group::{MemberKind, Severity};
 use super::ids::{GroupId, SessionId, TraceId};
 use super::outcome::Outcome;
+use super::redact::Counts;
 use super::time::Timestamp;
 
 /// How a scorer comes by its opinion.
@@ -38,6 +39,15 @@ pub struct MemberReport {
     pub weight: f64,
     /// Whether it must pass.
     pub gate: bool,
+    /// From which goodness on it passes, where somebody chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_threshold: Option<f64>,
+    /// Where a scorecard counts it.
+    #[serde(default)]
+    pub category: Category,
+    /// Whether it was bound to a version of its scorer.
+    #[serde(default)]
+    pub pinned: bool,
     /// How it came by its opinion.
     pub scorer_kind: ScorerKind,
     /// What it made of the conversation.
@@ -53,6 +63,15 @@ pub struct MemberReport {
     /// The share of the transcript that it was shown, 0-1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<f64>,
+    /// What it counted, for people who want to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<serde_json::Value>,
+    /// How much of each kind was hidden from it.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub redactions: Counts,
+    /// Whether it could not be asked because the judge budget ran out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_budget: bool,
 }
 
 impl MemberReport {
@@ -60,11 +79,14 @@ impl MemberReport {
     pub fn opinion(&self) -> Opinion {
         Opinion {
             name: self.name.clone(),
+            ref_id: self.ref_id.clone(),
             weight: self.weight,
             gate: self.gate,
+            pass_threshold: self.pass_threshold,
+            category: self.category,
             outcome: self.outcome.clone(),
             detail: self.detail.clone(),
-            out_of_budget: false,
+            out_of_budget: self.out_of_budget,
         }
     }
 }
@@ -82,6 +104,8 @@ pub struct Verdict {
     pub session: SessionId,
     /// What was read.
     pub read: Goal,
+    /// How it was composed.
+    pub recipe: Recipe,
     /// What the group says.
     pub composition: Composition,
     /// Every member's report, in member order.

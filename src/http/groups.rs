@@ -1,6 +1,5 @@
 //! Scorer groups: made, listed, edited, deleted, and how they rated over time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -16,10 +15,13 @@ use super::error::ApiError;
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES};
 use super::wire::{number, two_decimals};
-use crate::domain::group::{GroupSpec, Member, MemberKind, OnlineProfile, Scope, ScorerFacts, Severity};
+use crate::domain::compose::scorecard::DEFAULT_ID;
+use crate::domain::compose::{Aggregation, Category};
+use crate::domain::group::{GroupSpec, Member, MemberKind, OnlineProfile, OutputType, Scope, ScorerFacts, Severity};
 use crate::domain::ids::{GroupId, ProjectId};
 use crate::domain::judge::JudgeSpec;
 use crate::domain::ratings::buckets;
+use crate::domain::scorer::Scorer;
 use crate::domain::time::{Micros, Timestamp};
 use crate::store::SavedGroup;
 
@@ -33,6 +35,14 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     members: Vec<MemberShown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregation: Option<Aggregation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass_threshold: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_type: Option<OutputType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scorecard_id: Option<String>,
     online: Option<OnlineShown>,
     created_at: String,
     updated_at: String,
@@ -47,11 +57,25 @@ struct MemberShown {
     ref_id: String,
     weight: Value,
     gate: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass_threshold: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<Category>,
 }
 
 impl From<Member> for MemberShown {
-    fn from(Member { kind, ref_id, weight, gate }: Member) -> Self {
-        Self { kind, ref_id, weight: number(weight), gate }
+    fn from(Member { kind, ref_id, weight, gate, pass_threshold, version, category }: Member) -> Self {
+        Self {
+            kind,
+            ref_id,
+            weight: number(weight),
+            gate,
+            pass_threshold: pass_threshold.map(number),
+            version,
+            category,
+        }
     }
 }
 
@@ -89,6 +113,10 @@ impl From<SavedGroup> for Shown {
             name: saved.spec.name,
             description: saved.spec.description,
             members: saved.spec.members.into_iter().map(MemberShown::from).collect(),
+            aggregation: saved.spec.aggregation,
+            pass_threshold: saved.spec.pass_threshold.map(number),
+            output_type: saved.spec.output_type,
+            scorecard_id: saved.spec.scorecard_id,
             online: saved.spec.online.map(OnlineShown::from),
             created_at: saved.created_at.iso(),
             updated_at: saved.updated_at.iso(),
@@ -117,7 +145,7 @@ pub(super) struct Many {
     scorer_groups: Vec<Shown>,
 }
 
-fn missing() -> ApiError {
+pub(super) fn missing() -> ApiError {
     ApiError::not_found("Scorer group not found")
 }
 
@@ -180,7 +208,7 @@ pub(super) async fn remove(
     if there_was { Ok(Json(json!({"ok": true}))) } else { Err(missing()) }
 }
 
-async fn stored(api: &Api, project: &ProjectId, id: &GroupId) -> Result<SavedGroup, ApiError> {
+pub(super) async fn stored(api: &Api, project: &ProjectId, id: &GroupId) -> Result<SavedGroup, ApiError> {
     api.store.group(project, id).await?.ok_or_else(missing)
 }
 
@@ -196,15 +224,45 @@ async fn check_references(
     stored: Option<&GroupSpec>,
     spec: &GroupSpec,
 ) -> Result<(), ApiError> {
-    let mut known: BTreeMap<(MemberKind, &str), ScorerFacts> = BTreeMap::new();
+    let mut known: Vec<(&Member, ScorerFacts)> = Vec::new();
     for member in &spec.members {
-        if let Some(scorer) = api.store.scorer(project, member.kind, &member.ref_id).await? {
-            let requires_expected =
-                member.kind == MemberKind::Judge && scorers::spec::<JudgeSpec>(&scorer)?.judge.requires_expected;
-            known.insert((member.kind, &member.ref_id), ScorerFacts { requires_expected });
+        if let Some(built_in) = Scorer::built_in(member.kind, &member.ref_id) {
+            let bound = Some(&built_in).filter(|it| member.version.is_none_or(|version| version == it.version));
+            known.push((member, facts(member.kind, bound)?));
+        } else if let Some(newest) = api.store.scorer(project, member.kind, &member.ref_id).await? {
+            let bound = match member.version {
+                None => Some(newest.clone()),
+                Some(version) => api.store.scorer_at(project, member.kind, &member.ref_id, version).await?,
+            };
+            known.push((member, facts(member.kind, bound.as_ref())?));
         }
     }
-    Ok(spec.check_references(stored, |kind, id| known.get(&(kind, id)).copied())?)
+    if let Some(id) = spec.scorecard_id.as_deref().filter(|id| *id != DEFAULT_ID)
+        && stored.is_none_or(|stored| stored.scorecard_id != spec.scorecard_id)
+        && api.store.scorecard(project, id).await?.is_none()
+    {
+        let text =
+            format!("scorecardId: no scorecard with id \"{id}\"; leave it out, or send null, for the built-in Default");
+        return Err(ApiError::bad_request(text));
+    }
+    let facts_of = |member: &Member| known.iter().find(|(it, _)| *it == member).map(|(_, facts)| *facts);
+    Ok(spec.check_references(stored, facts_of)?)
+}
+
+/// What a scorer, at the version that a member uses, is to a group. `None`: it has no such version.
+fn facts(kind: MemberKind, bound: Option<&Scorer>) -> Result<ScorerFacts, ApiError> {
+    let Some(scorer) = bound else {
+        return Ok(ScorerFacts { requires_expected: false, output: None, has_version: false });
+    };
+    let (requires_expected, output) = match kind {
+        MemberKind::Judge => {
+            let judge = scorers::spec::<JudgeSpec>(scorer)?.judge;
+            (judge.requires_expected, Some(judge.output.output_type()))
+        }
+        MemberKind::Pattern => (false, Some(OutputType::PassFail)),
+        MemberKind::Custom => (false, None),
+    };
+    Ok(ScorerFacts { requires_expected, output, has_version: true })
 }
 
 /// A group's ratings over time.

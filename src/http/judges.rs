@@ -13,8 +13,8 @@ use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::request::Id;
-use super::scorers::{self, Kind};
-use crate::domain::group::{MemberKind, whole};
+use super::scorers::{self, Kind, Versions};
+use crate::domain::group::{Member, MemberKind, whole};
 use crate::domain::judge::JudgeSpec;
 use crate::domain::scorer::{Rubric, Scorer};
 use crate::store::SavedGroup;
@@ -131,27 +131,42 @@ pub(super) async fn update(
     Id(id): Id,
     JsonBody(patch): JsonBody,
 ) -> Result<Json<One>, ApiError> {
-    let asks_for_expected = patch.pointer("/judge/requiresExpected") == Some(&Value::Bool(true));
-    let groups = if asks_for_expected { api.store.groups(&project).await? } else { Vec::new() };
+    let asks = |key: &str| patch.pointer(&format!("/judge/{key}")).is_some();
+    let is_bound = asks("requiresExpected") || asks("output");
+    let groups = if is_bound { api.store.groups(&project).await? } else { Vec::new() };
     let edited = scorers::update(&api, &project, JUDGES, &id, |stored: JudgeSpec| {
         let spec = stored.patched(&patch)?;
-        match groups.iter().find(|group| judges_live(group, &id)) {
-            Some(group) if spec.judge.requires_expected && !stored.judge.requires_expected => {
-                Err(ApiError::conflict(format!(
-                    "requiresExpected can't be turned on: this judge is a member of the scorer group \"{}\", which scores \
-                     live, and live traffic has no reference answer; turn that group's live scoring off first",
-                    group.spec.name
-                )))
-            }
-            _ => Ok((spec.name.clone(), spec)),
+        match groups.iter().find_map(|group| objection(group, &id, &stored, &spec)) {
+            Some(objection) => Err(ApiError::conflict(objection)),
+            None => Ok((spec.name.clone(), spec)),
         }
     });
     One::of(&edited.await?)
 }
 
-fn judges_live(group: &SavedGroup, judge: &str) -> bool {
-    group.spec.online.as_ref().is_some_and(|online| online.enabled)
-        && group.spec.members.iter().any(|member| member.kind == MemberKind::Judge && member.ref_id == judge)
+/// Why a group that the judge is a member of can't go along with an edit.
+fn objection(group: &SavedGroup, judge: &str, stored: &JudgeSpec, edited: &JudgeSpec) -> Option<String> {
+    let is_judge = |member: &&Member| member.kind == MemberKind::Judge && member.ref_id == judge;
+    let name = &group.spec.name;
+    group.spec.members.iter().find(is_judge)?;
+    let is_live = group.spec.online.as_ref().is_some_and(|online| online.enabled);
+    if is_live && edited.judge.requires_expected && !stored.judge.requires_expected {
+        return Some(format!(
+            "requiresExpected can't be turned on: this judge is a member of the scorer group \"{name}\", which scores live, \
+             and live traffic has no reference answer; turn that group's live scoring off first"
+        ));
+    }
+    // A member that is bound to a version goes on with that.
+    let follows = group.spec.members.iter().filter(is_judge).any(|member| member.version.is_none());
+    let output = edited.judge.output.output_type();
+    let wanted = group.spec.output_type.filter(|wanted| follows && *wanted != output)?;
+    (edited.judge.output != stored.judge.output).then(|| {
+        format!(
+            "output can't be changed: this judge is a member of the scorer group \"{name}\", whose outputType is {}; take \
+             that back, or bind the member to a version, first",
+            wanted.as_str()
+        )
+    })
 }
 
 /// `DELETE /agent-monitoring/judge-scorers/:id`.
@@ -161,4 +176,13 @@ pub(super) async fn remove(
     Id(id): Id,
 ) -> Result<StatusCode, ApiError> {
     scorers::remove(&api, &project, JUDGES, &id).await
+}
+
+/// `GET /agent-monitoring/judge-scorers/:id/versions`: newest first, a deleted one's too.
+pub(super) async fn versions(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<Json<Versions>, ApiError> {
+    scorers::versions(&api, &project, JUDGES, &id).await
 }

@@ -1,7 +1,9 @@
 //! Floor 3: the HTTP API, one resource a file. The project of a request comes from its key alone.
 
+mod approvals;
 mod auth;
 mod body;
+mod custom;
 mod error;
 mod evaluation_settings;
 mod explain;
@@ -11,14 +13,20 @@ mod health;
 mod judges;
 mod otlp;
 mod patterns;
+mod recompose;
+mod reports;
 mod request;
 mod resweeps;
+mod scorecards;
 mod scorers;
 mod scores;
+mod secret;
 mod sessions;
+mod settings;
 mod signals;
 mod spans;
 mod sweep;
+mod usage;
 mod wire;
 
 use std::io;
@@ -46,7 +54,8 @@ pub use resweeps::Shown as ShownResweep;
 pub struct ApiSettings {
     /// The largest body accepted, in bytes, as it was sent and after decompression.
     pub body_limit_bytes: usize,
-    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own.
+    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own, and re-compositions
+    /// have none.
     pub request_timeout: Duration,
     /// How far back, by arrival, sessions are considered again when a group's live scoring is switched on or changed.
     pub lookback: Micros,
@@ -83,6 +92,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
     timed
         .route("/api/v1/agent-monitoring/session-sweep/run", post(sweep::run))
+        .route("/api/v1/agent-monitoring/scorer-groups/{id}/recompose", post(recompose::run))
         .fallback(async || ApiError::not_found("Not found"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(from_fn(guard::watch))
@@ -91,7 +101,9 @@ pub fn router(api: Arc<Api>) -> Router {
 
 fn below_api_v1() -> Router<Arc<Api>> {
     let group = get(groups::read).put(groups::update).delete(groups::remove);
+    let custom = get(custom::read).put(custom::update).delete(custom::remove);
     let judge = get(judges::read).put(judges::update).delete(judges::remove);
+    let scorecard = get(scorecards::read).put(scorecards::update).delete(scorecards::remove);
     Router::new()
         .route("/health", get(health::check))
         .route("/ingest/traces", post(spans::receive))
@@ -101,8 +113,18 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/monitor/patterns/{id}", get(patterns::read))
         .route("/agent-monitoring/patterns", get(patterns::list))
         .route("/agent-monitoring/patterns/{id}", put(patterns::update).delete(patterns::remove).get(patterns::read))
+        .route("/agent-monitoring/patterns/{id}/versions", get(patterns::versions))
         .route("/agent-monitoring/judge-scorers", get(judges::list).post(judges::create))
         .route("/agent-monitoring/judge-scorers/{id}", judge)
+        .route("/agent-monitoring/judge-scorers/{id}/versions", get(judges::versions))
+        .route("/agent-monitoring/custom-evaluators", get(custom::list).post(custom::create))
+        .route("/agent-monitoring/custom-evaluators/dry-run", post(custom::dry_run))
+        .route("/agent-monitoring/custom-evaluators/{id}", custom)
+        .route("/agent-monitoring/custom-evaluators/{id}/events", get(custom::events))
+        .route("/agent-monitoring/custom-evaluators/{id}/versions", get(custom::versions))
+        .route("/agent-monitoring/approvals/pending", get(approvals::pending))
+        .route("/agent-monitoring/signing-secret", get(secret::read))
+        .route("/agent-monitoring/signing-secret/rotate", post(secret::rotate))
         .route("/custom-agent-evaluations/evaluation-settings/{id}", get(evaluation_settings::read))
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
@@ -112,9 +134,18 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/resweeps/{id}/pause", post(resweeps::pause))
         .route("/agent-monitoring/resweeps/{id}/resume", post(resweeps::resume))
         .route("/agent-monitoring/resweeps/{id}/cancel", post(resweeps::cancel))
+        .route("/agent-monitoring/scorer-groups/{id}/summary", get(reports::summary))
+        .route("/agent-monitoring/scorer-groups/{id}/trend", get(reports::trend))
+        .route("/agent-monitoring/scorer-groups/{id}/worst", get(reports::worst))
+        .route("/agent-monitoring/scores", get(reports::scores))
+        .route("/agent-monitoring/scorecards", get(scorecards::list).post(scorecards::create))
+        .route("/agent-monitoring/scorecards/{id}", scorecard)
+        .route("/agent-monitoring/scorecards/{id}/duplicate", post(scorecards::duplicate))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
+        .route("/agent-monitoring/settings/redaction", get(settings::redaction).put(settings::set_redaction))
+        .route("/agent-monitoring/usage", get(usage::read))
         .route("/monitor/signals", get(signals::list))
         .route("/monitor/signals/{id}", get(signals::read))
         .route("/agent-monitoring/signals", get(signals::list))

@@ -13,10 +13,10 @@ use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::request::Id;
-use super::scorers::{self, Kind};
+use super::scorers::{self, Kind, Versions};
 use super::wire::number;
 use crate::domain::group::Severity;
-use crate::domain::pattern::{Condition, PatternSpec, Source};
+use crate::domain::pattern::{Condition, PatternSpec, Source, Template, template, templates};
 use crate::domain::scorer::Scorer;
 
 const PATTERNS: Kind = Kind::PATTERN;
@@ -84,22 +84,94 @@ impl Shown {
     }
 }
 
+/// A built-in pattern as answers show it: told in words, not in conditions.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TemplateShown {
+    #[serde(rename = "_id")]
+    id: &'static str,
+    workspace_id: &'static str,
+    key: &'static str,
+    name: &'static str,
+    description: &'static str,
+    category: &'static str,
+    source: &'static str,
+    detector_kind: &'static str,
+    match_target: [Source; 1],
+    match_mode: &'static str,
+    include_terms: [&'static str; 0],
+    exclude_terms: [&'static str; 0],
+    rule_spec: &'static [&'static str],
+    severity: Severity,
+    polarity: &'static str,
+    enabled: bool,
+    sample_rate: i64,
+    scope_mode: &'static str,
+    agent_ids: [&'static str; 0],
+    read_only: bool,
+}
+
+impl From<&'static Template> for TemplateShown {
+    fn from(template: &'static Template) -> Self {
+        Self {
+            id: template.key,
+            workspace_id: "local",
+            key: template.key,
+            name: template.name,
+            description: template.description,
+            category: template.category,
+            source: "builtIn",
+            detector_kind: "regex",
+            match_target: [Source::Response],
+            match_mode: "any",
+            include_terms: [],
+            exclude_terms: [],
+            rule_spec: template.rules,
+            severity: template.severity,
+            polarity: "failure",
+            enabled: false,
+            sample_rate: 1,
+            scope_mode: "all",
+            agent_ids: [],
+            read_only: true,
+        }
+    }
+}
+
+/// A pattern of either sort.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Either {
+    Custom(Box<Shown>),
+    BuiltIn(Box<TemplateShown>),
+}
+
 /// One pattern.
 #[derive(Serialize)]
 pub(super) struct One {
-    pattern: Shown,
+    pattern: Either,
 }
 
 impl One {
     fn of(scorer: &Scorer) -> Result<Json<Self>, ApiError> {
-        Ok(Json(Self { pattern: Shown::of(scorer)? }))
+        Ok(Json(Self { pattern: Either::Custom(Box::new(Shown::of(scorer)?)) }))
     }
 }
 
 /// All of them.
 #[derive(Serialize)]
 pub(super) struct Many {
-    patterns: Vec<Shown>,
+    patterns: Vec<Either>,
+}
+
+/// Built-in patterns are everybody's.
+fn refuse_template(id: &str) -> Result<(), ApiError> {
+    match template(id) {
+        None => Ok(()),
+        Some(_) => Err(ApiError::conflict(format!(
+            "\"{id}\" is a built-in pattern, which can't be changed or deleted; make a pattern of your own instead"
+        ))),
+    }
 }
 
 /// `POST /monitor/patterns`.
@@ -113,10 +185,12 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, One::of(&saved)?))
 }
 
-/// `GET /monitor/patterns`: newest first.
+/// `GET /monitor/patterns`: the built-in ones, then the project's own, newest first.
 pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, PATTERNS.member).await?;
-    Ok(Json(Many { patterns: saved.iter().map(Shown::of).collect::<Result<_, _>>()? }))
+    let built_in = templates().iter().map(|template| Ok(Either::BuiltIn(Box::new(template.into()))));
+    let own = saved.iter().map(|scorer| Ok(Either::Custom(Box::new(Shown::of(scorer)?))));
+    Ok(Json(Many { patterns: built_in.chain(own).collect::<Result<_, ApiError>>()? }))
 }
 
 /// `GET /monitor/patterns/:id`.
@@ -125,6 +199,9 @@ pub(super) async fn read(
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<Json<One>, ApiError> {
+    if let Some(template) = template(&id) {
+        return Ok(Json(One { pattern: Either::BuiltIn(Box::new(template.into())) }));
+    }
     One::of(&scorers::read(&api, &project, PATTERNS, &id).await?)
 }
 
@@ -135,6 +212,7 @@ pub(super) async fn update(
     Id(id): Id,
     JsonBody(patch): JsonBody,
 ) -> Result<Json<One>, ApiError> {
+    refuse_template(&id)?;
     let edited = scorers::update(&api, &project, PATTERNS, &id, |stored: PatternSpec| {
         let spec = stored.patched(&patch)?;
         Ok((spec.name.clone(), spec))
@@ -148,5 +226,15 @@ pub(super) async fn remove(
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<StatusCode, ApiError> {
+    refuse_template(&id)?;
     scorers::remove(&api, &project, PATTERNS, &id).await
+}
+
+/// `GET /agent-monitoring/patterns/:id/versions`: newest first, a deleted one's too.
+pub(super) async fn versions(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<Json<Versions>, ApiError> {
+    scorers::versions(&api, &project, PATTERNS, &id).await
 }

@@ -7,7 +7,9 @@ use axum::http::request::Parts;
 
 use super::error::ApiError;
 use crate::domain::ids::check_id;
+use crate::domain::period::Period;
 use crate::domain::ratings::Window;
+use crate::domain::time::Timestamp;
 
 /// The id in the path: an identifier, known or not.
 pub(super) struct Id(pub(super) String);
@@ -64,6 +66,11 @@ impl Asked {
     pub(super) fn window(&self) -> Result<Window, ApiError> {
         Window::from_name(self.get("window").unwrap_or("24h"))
             .ok_or_else(|| ApiError::bad_request("window must be one of: 24h, 7d, 30d"))
+    }
+
+    /// `from` and `to`: the period; the last 30 days where absent.
+    pub(super) fn period(&self, now: Timestamp) -> Result<Period, ApiError> {
+        Period::read(self.get("from"), self.get("to"), now).map_err(ApiError::bad_request)
     }
 
     /// `limit`: how many to list.

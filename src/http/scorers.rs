@@ -1,15 +1,18 @@
 //! What the routes of every kind of scorer share: saving, reading, editing and deleting specs in the catalogue.
 
+use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::Api;
 use super::error::ApiError;
 use crate::domain::group::MemberKind;
 use crate::domain::ids::ProjectId;
 use crate::domain::scorer::Scorer;
-use crate::store::ScorerDraft;
+use crate::domain::time::Timestamp;
+use crate::store::{ScorerDraft, ScorerHistory};
 
 /// A kind of scorer, and what its routes say where there is none.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +27,10 @@ impl Kind {
     pub(super) const PATTERN: Self = Self { member: MemberKind::Pattern, missing: "Pattern not found" };
     /// Judges.
     pub(super) const JUDGE: Self = Self { member: MemberKind::Judge, missing: "Judge scorer not found" };
+    /// Custom scorers: code, external and built-in ones.
+    pub(super) const CUSTOM: Self = Self { member: MemberKind::Custom, missing: "Custom evaluator not found" };
 
-    fn not_found(self) -> ApiError {
+    pub(super) fn not_found(self) -> ApiError {
         ApiError::not_found(self.missing)
     }
 }
@@ -46,7 +51,7 @@ pub(super) fn spec<S: DeserializeOwned>(scorer: &Scorer) -> Result<S, ApiError> 
     })
 }
 
-fn draft(kind: Kind, name: &str, spec: &impl Serialize) -> Result<ScorerDraft, ApiError> {
+pub(super) fn draft(kind: Kind, name: &str, spec: &impl Serialize) -> Result<ScorerDraft, ApiError> {
     let spec = serde_json::to_string(spec).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(ScorerDraft { kind: kind.member, name: name.to_owned(), spec })
 }
@@ -85,6 +90,45 @@ pub(super) async fn update<S: DeserializeOwned + Serialize>(
         }
     }
     Err(outrun())
+}
+
+/// Every version of a scorer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Versions {
+    versions: Vec<VersionShown>,
+    /// When the scorer was deleted.
+    deleted_at: Option<String>,
+}
+
+/// One version.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionShown {
+    version: i64,
+    created_at: String,
+    name: Value,
+    /// Everything about it that people chose.
+    spec: Value,
+}
+
+/// Every version of the one of that id, newest first, deleted or not. What everybody has under that key has one.
+pub(super) async fn versions(api: &Api, project: &ProjectId, kind: Kind, id: &str) -> Result<Json<Versions>, ApiError> {
+    let built_in = || {
+        let scorer = Scorer::built_in(kind.member, id)?;
+        Some(ScorerHistory { versions: vec![scorer], deleted_at: None })
+    };
+    let stored = api.store.scorer_history(project, kind.member, id).await?;
+    let history = stored.or_else(built_in).ok_or_else(|| kind.not_found())?;
+    let shown = |scorer: &Scorer| {
+        let spec: Value = self::spec(scorer)?;
+        let name = spec.get("name").cloned().unwrap_or_else(|| scorer.name.clone().into());
+        Ok(VersionShown { version: scorer.version, created_at: scorer.updated_at.iso(), name, spec })
+    };
+    Ok(Json(Versions {
+        versions: history.versions.iter().map(shown).collect::<Result<_, ApiError>>()?,
+        deleted_at: history.deleted_at.map(Timestamp::iso),
+    }))
 }
 
 /// Deletes the one of that id.

@@ -13,14 +13,17 @@ use super::auth::Caller;
 use super::error::ApiError;
 use super::request::Id;
 use super::wire::number;
+use crate::domain::compose::{Aggregation, Category, Scorecard};
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
+use crate::domain::redact::Counts;
 use crate::domain::signal::group_key;
 use crate::domain::verdict::{MemberReport, ScorerKind};
 use crate::store::VerdictRow;
 
 /// A verdict as answers show it.
+#[allow(clippy::struct_field_names, reason = "the score of a scorecard is called so on the wire")]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Score {
@@ -47,6 +50,18 @@ struct Score {
     /// The share of members that had something to say, 0-1.
     coverage: Value,
     gated_by: Option<String>,
+    /// The unrounded value on 0-1.
+    mean: Option<f64>,
+    aggregation: Aggregation,
+    pass: Option<bool>,
+    pass_threshold: Option<Value>,
+    /// What the scorecard says; null where nothing was graded.
+    scorecard_score: Option<Value>,
+    band: Option<String>,
+    /// The scorecard as it was.
+    scorecard: Option<Scorecard>,
+    /// Whether it was composed anew from what members had said before, without asking a judge.
+    recomposed: bool,
     incomplete: bool,
     agent_name: Option<String>,
     last_turn_at: String,
@@ -63,6 +78,10 @@ struct MemberShown {
     version: Option<i64>,
     weight: Value,
     gate: bool,
+    pass_threshold: Option<Value>,
+    category: Category,
+    /// Whether it was bound to that version.
+    pinned: bool,
     scorer_kind: ScorerKind,
     outcome: &'static str,
     /// 0-1 where it scored.
@@ -75,6 +94,10 @@ struct MemberShown {
     evidence: Vec<u32>,
     /// The share of the conversation that it was shown, 0-1.
     shown: Option<Value>,
+    /// What it counted.
+    facts: Option<Value>,
+    /// How much of each kind was hidden from it.
+    redactions: Counts,
 }
 
 impl From<MemberReport> for MemberShown {
@@ -91,6 +114,9 @@ impl From<MemberReport> for MemberShown {
             version: report.version,
             weight: number(report.weight),
             gate: report.gate,
+            pass_threshold: report.pass_threshold.map(number),
+            category: report.category,
+            pinned: report.pinned,
             scorer_kind: report.scorer_kind,
             outcome,
             goodness: report.outcome.goodness().map(|goodness| number(goodness.get())),
@@ -100,6 +126,8 @@ impl From<MemberReport> for MemberShown {
             justification: report.justification,
             evidence: report.evidence,
             shown: report.shown.map(number),
+            facts: report.facts,
+            redactions: report.redactions,
         }
     }
 }
@@ -127,6 +155,14 @@ impl Score {
             turns: verdict.turns,
             coverage: number(verdict.coverage),
             gated_by: verdict.gated_by,
+            mean: verdict.mean,
+            aggregation: verdict.aggregation,
+            pass: verdict.pass,
+            pass_threshold: verdict.pass_threshold.map(number),
+            scorecard_score: verdict.scored.as_ref().map(|scored| number(scored.score)),
+            band: verdict.scored.map(|scored| scored.band),
+            scorecard: verdict.scorecard,
+            recomposed: verdict.recomposed,
             incomplete: verdict.incomplete,
             agent_name: verdict.agent_name,
             last_turn_at: verdict.last_turn_at.iso(),

@@ -35,16 +35,23 @@ struct Row {
     judge_rating: Option<Value>,
     judge_name: Option<String>,
     judge_checked_at: Option<String>,
-    judges: Vec<Rating>,
+    judges: Vec<Headline>,
     revision: i64,
     last_arrival_at: String,
 }
 
 /// What a group rated last.
 #[derive(Serialize)]
-struct Rating {
+#[serde(rename_all = "camelCase")]
+struct Headline {
     name: String,
     rating: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scorecard_score: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    band: Option<String>,
 }
 
 impl From<SessionRow> for Row {
@@ -70,7 +77,13 @@ impl From<SessionRow> for Row {
             judges: session
                 .verdicts
                 .iter()
-                .map(|verdict| Rating { name: label(&verdict.group_name), rating: number(verdict.rating) })
+                .map(|verdict| Headline {
+                    name: label(&verdict.group_name),
+                    rating: number(verdict.rating),
+                    pass: verdict.pass,
+                    scorecard_score: verdict.scored.as_ref().map(|scored| number(scored.score)),
+                    band: verdict.scored.as_ref().map(|scored| scored.band.clone()),
+                })
                 .collect(),
             revision: session.revision,
             last_arrival_at: session.last_arrival_at.iso(),

@@ -1,32 +1,38 @@
-//! Judges as members: asking an LLM, again where that may help, and reporting what came of it.
+//! Judges as members: where an LLM is asked and how, and reporting what came of it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use futures::future::{self, BoxFuture};
 use secrecy::SecretString;
 use serde::Serialize;
-use tokio::sync::Semaphore;
 
-use super::openai::{Attempt, Endpoint, Heard, Request};
-use crate::clock::{self, Stopwatch};
+use super::asking::Asking;
+use super::limiter::{Limiter, Limits};
+use super::provider::{Endpoint, Provider};
 use crate::domain::conversation::Conversation;
 use crate::domain::group::Member;
-use crate::domain::judge::{Judgement, Question, Unreadable, read, schema};
+use crate::domain::judge::{Judgement, ModelTable, Question, Scale};
 use crate::domain::outcome::Outcome;
+use crate::domain::redact::Kind;
 use crate::domain::retry::Backoff;
 use crate::domain::scorer::{Rubric, Scorer};
 use crate::domain::time::Micros;
 use crate::domain::verdict::MemberReport;
 use crate::entropy::Entropy;
+use crate::store::DailyLimits;
 
 /// Where judges are asked, and how.
 #[derive(Debug, Clone)]
 pub struct JudgeSettings {
-    /// The address below which `/chat/completions` lies; `None` where no judge is configured.
+    /// The form in which the endpoint wants to be asked.
+    pub provider: Provider,
+    /// The address that the provider's path is appended to; `None` where no judge is configured.
     pub base_url: Option<String>,
-    /// The API key, sent as a bearer token.
+    /// The API key.
     pub api_key: Option<SecretString>,
+    /// The header that carries the key alone; `None` is the provider's own way.
+    pub api_key_header: Option<String>,
     /// The model asked where a rubric names none.
     pub model: String,
     /// The longest that one attempt may take.
@@ -35,41 +41,46 @@ pub struct JudgeSettings {
     pub deadline: Duration,
     /// How often one answer is tried for while the endpoint is not available. Repairs don't count.
     pub max_attempts: u32,
-    /// How many answers are waited for at once, in the whole process.
-    pub max_concurrency: usize,
-    /// How many tokens a model takes in and gives out together.
-    pub context_tokens: usize,
-    /// The same for models that differ.
-    pub model_context_tokens: BTreeMap<String, usize>,
+    /// What holds for each model, across the whole process.
+    pub limits: Limits,
+    /// What models hold and cost.
+    pub models: ModelTable,
     /// The room for a reply, in tokens. A reply cut by it is asked for once more with twice the room.
     pub reply_tokens: u32,
     /// The temperature; `None` leaves it to the endpoint.
     pub temperature: Option<f64>,
     /// The waits between attempts, where the endpoint asks for none.
     pub backoff: Backoff,
+    /// How many calls live scoring may make in a UTC day.
+    pub daily: DailyLimits,
+    /// What is hidden from judges where a project chose nothing.
+    pub redact: Vec<Kind>,
 }
 
 impl Default for JudgeSettings {
     fn default() -> Self {
         Self {
+            provider: Provider::default(),
             base_url: None,
             api_key: None,
+            api_key_header: None,
             model: String::new(),
             timeout: Duration::from_mins(1),
             deadline: Duration::from_mins(3),
             max_attempts: 4,
-            max_concurrency: 8,
-            context_tokens: 128_000,
-            model_context_tokens: BTreeMap::new(),
+            limits: Limits::default(),
+            models: ModelTable::default(),
             reply_tokens: 1024,
             temperature: Some(0.0),
             backoff: Backoff { first: Micros::seconds(1), longest: Micros::seconds(20) },
+            daily: DailyLimits::default(),
+            redact: Vec::new(),
         }
     }
 }
 
 /// One attempt, for the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
     /// The HTTP status; `None` where none came.
@@ -84,8 +95,32 @@ pub struct CallRecord {
     pub output_tokens: Option<i64>,
     /// Why the reply ended, where the endpoint says.
     pub finish: Option<String>,
+    /// What came of it, in one word: `scored`, `declined`, `failed` (a rating out of scale), `refused`, `unreadable`, `cut`
+    /// (by length), `otherForm`, `rejected`, `unauthorised` or `unavailable`.
+    pub outcome: &'static str,
+    /// What it cost, where the model's prices are known.
+    pub cost: Option<f64>,
     /// What was wrong with it.
     pub error: Option<String>,
+}
+
+/// Whether the budget allows one more call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Slot {
+    /// It does, and the call is counted.
+    Taken,
+    /// It is spent.
+    Spent,
+    /// It can't be told, and why.
+    Unknown(String),
+}
+
+/// Takes a slot of the budget. Called before each call actually made, repairs included.
+pub type TakeSlot<'a> = dyn Fn() -> BoxFuture<'a, Slot> + Send + Sync + 'a;
+
+/// A budget without a limit.
+pub fn unlimited<'a>() -> BoxFuture<'a, Slot> {
+    Box::pin(future::ready(Slot::Taken))
 }
 
 /// Why a judge gave no opinion.
@@ -97,6 +132,11 @@ pub enum Trouble {
     Unauthorised,
     /// The endpoint was not available in time. Transient.
     Unavailable,
+    /// Nothing was asked: the circuit is open, or the endpoint asked to be left alone for longer than an answer may take.
+    /// Transient.
+    Held,
+    /// The budget of the day is spent. Transient.
+    OutOfBudget,
     /// The endpoint does not take the request. Permanent.
     Rejected,
     /// A content filter stood in the way, or the model refused. Permanent, and as good as an answer: never paid for twice.
@@ -114,7 +154,7 @@ pub struct Answer {
     pub calls: Vec<CallRecord>,
     /// Why there is no opinion; `None` where the judge gave one, even one that is out of scale.
     pub trouble: Option<Trouble>,
-    /// How long the endpoint asked to be left alone, where it did so last.
+    /// How long there is no use in asking again, where that is known.
     pub retry_after: Option<Duration>,
 }
 
@@ -124,13 +164,19 @@ impl Answer {
         let said = matches!(self.judgement.outcome, Outcome::Scored { .. } | Outcome::Declined { .. });
         said || self.trouble == Some(Trouble::Refused)
     }
+
+    /// Whether waiting for an answer has no limit, since nothing was tried: the circuit is open, or opened by this very
+    /// call, or the budget is spent.
+    pub fn is_held(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::Held | Trouble::OutOfBudget | Trouble::Unauthorised))
+    }
 }
 
-/// Asks judges. One for the whole process: it holds the limit on concurrent calls, and what was learned about the endpoint.
+/// Asks judges. One for the whole process: it holds the limits of each model, and what was learned about the endpoint.
 pub struct JudgeClient {
     endpoint: Option<Endpoint>,
     settings: JudgeSettings,
-    limiter: Semaphore,
+    pub(super) limiter: Limiter,
 }
 
 impl fmt::Debug for JudgeClient {
@@ -147,17 +193,29 @@ impl JudgeClient {
     /// What is wrong with the settings, without secrets.
     pub fn new(settings: JudgeSettings) -> Result<Self, String> {
         let base_url = settings.base_url.as_deref().filter(|url| !url.trim().is_empty());
-        let endpoint = base_url.map(|url| Endpoint::new(url, settings.api_key.clone())).transpose()?;
+        let header = settings.api_key_header.as_deref();
+        let open = |url| Endpoint::new(settings.provider, url, settings.api_key.clone(), header);
+        let endpoint = base_url.map(open).transpose()?;
         if endpoint.is_some() && settings.model.trim().is_empty() {
             return Err("judge.model must name the model that judges ask".to_owned());
         }
-        let limiter = Semaphore::new(settings.max_concurrency.clamp(1, Semaphore::MAX_PERMITS));
+        let limiter = Limiter::new(settings.limits);
         Ok(Self { endpoint, settings, limiter })
     }
 
     /// What tells this endpoint from others, for the ledger and the reuse key; empty where none is configured.
     pub fn provider(&self) -> &str {
-        self.endpoint.as_ref().map_or("", Endpoint::provider)
+        self.endpoint.as_ref().map_or("", Endpoint::shown)
+    }
+
+    /// How many calls live scoring may make in a UTC day.
+    pub const fn daily_limits(&self) -> DailyLimits {
+        self.settings.daily
+    }
+
+    /// What is hidden from judges where a project chose nothing.
+    pub fn redact(&self) -> &[Kind] {
+        &self.settings.redact
     }
 
     /// The model that answers for a rubric.
@@ -171,19 +229,33 @@ impl JudgeClient {
     /// # Errors
     /// The failed outcome, where the transcript can't be shortened enough.
     pub fn question(&self, rubric: &Rubric, conversation: &Conversation) -> Result<Question, Outcome> {
-        let contexts = &self.settings.model_context_tokens;
-        let context = contexts.get(self.model_for(rubric)).copied().unwrap_or(self.settings.context_tokens);
-        let reply = usize::try_from(self.settings.reply_tokens).unwrap_or(usize::MAX);
-        Question::of_session(rubric, conversation, context.saturating_sub(reply.saturating_mul(2)))
+        Question::of_session(rubric, conversation, self.prompt_tokens(self.model_for(rubric)))
     }
 
-    /// Asks `model` the question.
+    /// The model that is asked where no rubric names one.
+    pub fn default_model(&self) -> &str {
+        &self.settings.model
+    }
+
+    /// How many tokens a prompt for `model` may take: what it holds, less the room for a reply asked for with twice the room.
+    pub fn prompt_tokens(&self, model: &str) -> usize {
+        let reply = usize::try_from(self.settings.reply_tokens).unwrap_or(usize::MAX);
+        self.settings.models.context_of(model).saturating_sub(reply.saturating_mul(2))
+    }
+
+    /// Asks `model` the question, each call on a slot of the budget.
     ///
     /// While the endpoint is not available (408, 409, 425, 429, 5xx, transport errors) it is tried again, when it says or
     /// after a jittered wait, within the deadline; then the failure is transient. A reply that can't be read is asked for
     /// once more, with what was wrong with it; one cut by length once more, with twice the room. The deadline counts from
-    /// the moment that the process's limit lets the call through.
-    pub async fn ask(&self, question: &Question, model: &str, entropy: &dyn Entropy) -> Answer {
+    /// the moment that the limits of the model let the first call through.
+    pub async fn ask(
+        &self,
+        question: &Question,
+        model: &str,
+        entropy: &dyn Entropy,
+        take_slot: &TakeSlot<'_>,
+    ) -> Answer {
         let Some(endpoint) = &self.endpoint else {
             let outcome = Outcome::failed_for_now("no judge endpoint is configured: set judge.base_url");
             return Answer {
@@ -193,159 +265,18 @@ impl JudgeClient {
                 retry_after: None,
             };
         };
-        // The semaphore is never closed, so this always waits for a place.
-        let _place = self.limiter.acquire().await;
-        let mut asking = Asking {
-            settings: &self.settings,
-            question,
-            entropy,
-            began: clock::stopwatch(),
-            calls: Vec::new(),
-            unavailable: 0,
-            other_forms: 0,
-            repairing: None,
-            doubled: false,
-            retry_after: None,
-        };
-        loop {
-            if let Some((judgement, trouble)) = asking.step(endpoint, model).await {
-                return Answer { judgement, calls: asking.calls, trouble, retry_after: asking.retry_after };
-            }
-        }
+        let lane = self.limiter.lane(model);
+        let _place = lane.place().await;
+        Asking::new(&self.settings, &lane, question, model, entropy, take_slot).answer(endpoint).await
     }
-}
-
-/// The state of one answer in the making.
-struct Asking<'a> {
-    settings: &'a JudgeSettings,
-    question: &'a Question,
-    entropy: &'a dyn Entropy,
-    began: Stopwatch,
-    calls: Vec<CallRecord>,
-    unavailable: u32,
-    other_forms: u32,
-    repairing: Option<Unreadable>,
-    doubled: bool,
-    retry_after: Option<Duration>,
-}
-
-type Step = Option<(Judgement, Option<Trouble>)>;
-
-impl Asking<'_> {
-    /// One attempt. `None` where another is to follow.
-    async fn step(&mut self, endpoint: &Endpoint, model: &str) -> Step {
-        if self.left().is_zero() {
-            let seconds = self.settings.deadline.as_secs_f64();
-            let why = format!("the judge endpoint gave no readable reply within {seconds:.1} s");
-            return end(Outcome::failed_for_now(why), Trouble::Unavailable);
-        }
-        let (nonce, delimiter) = (self.entropy.hex(16), self.entropy.hex(16));
-        let mut messages = self.question.render(&nonce, &delimiter);
-        if let Some(why) = self.repairing {
-            let again = format!("An earlier reply to this question could not be read: {why}.");
-            messages.system = format!("{}\n\n{again} Reply in exactly the form above.", messages.system);
-        }
-        let request = Request {
-            model,
-            messages: &messages,
-            schema: schema(&nonce),
-            max_tokens: self.settings.reply_tokens.saturating_mul(if self.doubled { 2 } else { 1 }),
-            temperature: self.settings.temperature,
-            timeout: self.settings.timeout.min(self.left()),
-        };
-        let attempt = endpoint.attempt(&request).await;
-        self.keep(&attempt);
-        match attempt.heard {
-            Heard::Reply { text, cut_by_length } => match read(&text, &nonce, self.question) {
-                Ok(judgement) => Some((judgement, None)),
-                Err(why) => self.unreadable(why, cut_by_length),
-            },
-            Heard::Refused => end(Outcome::failed("refused"), Trouble::Refused),
-            Heard::Rejected { why } => end(Outcome::failed(why), Trouble::Rejected),
-            Heard::Unauthorised { why } => end(Outcome::failed_for_now(why), Trouble::Unauthorised),
-            Heard::OtherForm => {
-                self.other_forms += 1;
-                // There are three forms to learn; an endpoint that goes on refusing does not take any.
-                let why = "the judge endpoint takes no form of request that is known here";
-                if self.other_forms > 3 { end(Outcome::failed(why), Trouble::Rejected) } else { None }
-            }
-            Heard::Unavailable { why, retry_after } => self.wait(why, retry_after).await,
-        }
-    }
-
-    /// Enters an attempt into the record.
-    fn keep(&mut self, attempt: &Attempt) {
-        let error = match &attempt.heard {
-            Heard::Reply { .. } => None,
-            Heard::Refused => Some("refused".to_owned()),
-            Heard::OtherForm => Some("this form of request is not taken".to_owned()),
-            Heard::Unavailable { why, .. } | Heard::Unauthorised { why } | Heard::Rejected { why } => Some(why.clone()),
-        };
-        self.calls.push(CallRecord {
-            status: attempt.status,
-            attempt: u32::try_from(self.calls.len() + 1).unwrap_or(u32::MAX),
-            latency_ms: i64::try_from(attempt.latency.as_millis()).unwrap_or(i64::MAX),
-            input_tokens: attempt.input_tokens,
-            output_tokens: attempt.output_tokens,
-            finish: attempt.finish.clone(),
-            error,
-        });
-    }
-
-    /// After a reply that can't be read: once more with twice the room where it was cut, else once more with the reason.
-    fn unreadable(&mut self, why: Unreadable, cut_by_length: bool) -> Step {
-        let error = if cut_by_length { "the reply was cut by length".to_owned() } else { format!("the reply: {why}") };
-        if let Some(call) = self.calls.last_mut() {
-            call.error = Some(error);
-        }
-        if cut_by_length {
-            if self.doubled {
-                let outcome = Outcome::failed("the judge's reply was cut by length, even with twice the room");
-                return end(outcome, Trouble::Unreadable);
-            }
-            self.doubled = true;
-            return None;
-        }
-        if self.repairing.is_some() {
-            return end(Outcome::failed(format!("the judge's reply could not be read: {why}")), Trouble::Unreadable);
-        }
-        self.repairing = Some(why);
-        None
-    }
-
-    /// Waits until the next attempt, or ends where there is none left or no time for it.
-    async fn wait(&mut self, why: String, asked: Option<Duration>) -> Step {
-        self.unavailable += 1;
-        self.retry_after = asked;
-        let wait = asked.unwrap_or_else(|| self.settings.backoff.after(self.unavailable, self.entropy.unit()).to_std());
-        if self.unavailable >= self.settings.max_attempts || wait >= self.left() {
-            return end(Outcome::failed_for_now(why), Trouble::Unavailable);
-        }
-        tokio::time::sleep(wait).await;
-        self.retry_after = None;
-        None
-    }
-
-    fn left(&self) -> Duration {
-        self.settings.deadline.saturating_sub(self.began.elapsed())
-    }
-}
-
-#[allow(clippy::unnecessary_wraps, reason = "the end of a step is a step")]
-fn end(outcome: Outcome, trouble: Trouble) -> Step {
-    Some((Judgement::silent(outcome), Some(trouble)))
 }
 
 /// The report of a judge member from its judgement, fresh or kept.
 pub fn report(member: &Member, scorer: &Scorer, judgement: &Judgement) -> MemberReport {
-    let detail = judgement.outcome.goodness().map_or_else(String::new, |goodness| {
-        // The way from a rating to a goodness and back must not show.
-        let rating = (goodness.get() * 10.0 * 1e6).round() / 1e6;
-        match &judgement.justification {
-            Some(said) => format!("{rating}/10 ({})", said.chars().take(140).collect::<String>()),
-            None => format!("{rating}/10"),
-        }
-    });
+    let detail = judgement
+        .outcome
+        .goodness()
+        .map_or_else(String::new, |goodness| Scale::Rating.told(goodness, judgement.justification.as_deref()));
     MemberReport {
         justification: judgement.justification.clone(),
         evidence: judgement.evidence.clone(),

@@ -1,16 +1,28 @@
-//! Scorers: how the members of a group come by their opinions. Judges are asked over HTTP; patterns read what was said.
+//! Scorers: how the members of a group come by their opinions. Judges and external scorers are asked over HTTP; patterns read
+//! what was said.
 
+mod asking;
+pub mod code;
+pub mod custom;
+pub mod external;
+pub mod guard;
 pub mod judge;
-mod openai;
+mod limiter;
 pub mod pattern;
+mod provider;
+mod signing;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::group::{Member, MemberKind};
 use crate::domain::outcome::Outcome;
+use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
 use crate::domain::verdict::{MemberReport, ScorerKind};
+
+pub use limiter::Limits;
+pub use provider::Provider;
 
 /// Makes ring the process's one crypto provider, for every library that asks for the default. Call it first in `main`; again
 /// it changes nothing, and a provider that is already installed stays.
@@ -21,6 +33,10 @@ pub fn install_tls() {
 
 /// A client for endpoints that operators configure: the roots of Mozilla's programme, no redirects, no proxy.
 fn http_client() -> Result<reqwest::Client, String> {
+    client_builder()?.build().map_err(|error| error.to_string())
+}
+
+fn client_builder() -> Result<reqwest::ClientBuilder, String> {
     let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -29,14 +45,12 @@ fn http_client() -> Result<reqwest::Client, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    reqwest::Client::builder()
+    Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .connect_timeout(Duration::from_secs(10))
-        .user_agent(concat!("afterword/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| error.to_string())
+        .user_agent(concat!("afterword/", env!("CARGO_PKG_VERSION"))))
 }
 
 /// The report of a member whose scorer was deleted. It stays listed on every verdict; `name` is what it was last known by.
@@ -49,6 +63,13 @@ pub fn gone(member: &Member, name: Option<&str>) -> MemberReport {
     }
 }
 
+/// The report of a member that is bound to a version which no longer exists. It is not moved to another version on the quiet.
+pub fn version_gone(member: &Member, scorer: &Scorer) -> MemberReport {
+    let version = member.version.unwrap_or_default();
+    let outcome = Outcome::failed(format!("version {version} of the scorer no longer exists"));
+    MemberReport { version: member.version, ..report(member, Some(scorer), outcome, String::new()) }
+}
+
 /// What every report has in common. A blank `detail` is filled in with the reason why there is no score.
 fn report(member: &Member, scorer: Option<&Scorer>, outcome: Outcome, detail: String) -> MemberReport {
     let detail = outcome.reason().map_or(detail, |reason| format!("no score ({reason})"));
@@ -59,12 +80,18 @@ fn report(member: &Member, scorer: Option<&Scorer>, outcome: Outcome, detail: St
         version: scorer.map(|scorer| scorer.version),
         weight: member.weight,
         gate: member.gate,
+        pass_threshold: member.pass_threshold,
+        category: member.category.unwrap_or_default(),
+        pinned: member.version.is_some(),
         scorer_kind: if member.kind == MemberKind::Judge { ScorerKind::Model } else { ScorerKind::Rule },
         outcome,
         detail,
         justification: None,
         evidence: Vec::new(),
         shown: None,
+        facts: None,
+        redactions: Counts::new(),
+        out_of_budget: false,
     }
 }
 
@@ -74,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_member_without_its_scorer_stays_listed_as_failed_for_good() {
-        let member = Member { kind: MemberKind::Judge, ref_id: "j1".into(), weight: 2.0, gate: true };
+        let member = Member { weight: 2.0, gate: true, ..Member::plain(MemberKind::Judge, "j1") };
         let report = gone(&member, None);
         assert_eq!((report.name.as_str(), report.version, report.gate), ("j1", None, true));
         assert_eq!(report.outcome, Outcome::failed("scorer no longer exists"));

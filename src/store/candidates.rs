@@ -32,7 +32,7 @@ statements! {
         OUTDATED(2; session_id Text) = "SELECT DISTINCT m.session_id, m.revision, m.round, m.sequence FROM v
             JOIN verdict_members m ON m.project_id = $1 AND m.session_id = v.session_id AND m.group_id = $2
             JOIN scorers s ON s.project_id = m.project_id AND s.scorer_id = m.ref_id
-            WHERE m.version < s.version";
+            WHERE m.version < s.version AND NOT m.pinned";
         SPANS(1; session_id Text) = "SELECT s.trace_id, s.span_id, s.parent_id, s.session_id, s.session_tag, s.origin,
                 s.kind, s.name, s.started_at, s.ended_at, s.at, s.arrived_at, s.digest, s.body
             FROM v JOIN spans s ON s.project_id = $1 AND s.session_id = v.session_id";

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::engine::{Result, Row, Tx, args};
+use super::scorecards::MovedGroup;
 use super::sql::statements;
 use super::{Store, StoreError, retrying};
 use crate::domain::group::{GroupSpec, MemberKind, Scope};
@@ -28,6 +29,11 @@ statements! {
         WHERE project_id = $1 AND kind = $2 AND scorer_id = $3 AND deleted_at IS NULL";
     GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
         WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL";
+    GROUPS_LOCKED = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
+        WHERE project_id = $1 AND deleted_at IS NULL ORDER BY group_id FOR UPDATE";
+    SCORER_VERSION = "SELECT s.scorer_id, s.kind, s.name, v.version, v.spec, s.created_at, v.created_at FROM scorers s
+        JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = $4
+        WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 AND s.deleted_at IS NULL";
     GROUPS = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
         WHERE project_id = $1 AND deleted_at IS NULL ORDER BY created_at DESC, group_id";
     LIVE_GROUPS = "SELECT project_id, group_id, spec FROM scorer_groups
@@ -78,6 +84,21 @@ impl Store {
     /// [`StoreError`].
     pub async fn scorer(&self, project: &ProjectId, kind: MemberKind, id: &str) -> Result<Option<Scorer>> {
         let row = self.db.look_up(&SCORER, args![project, kind.as_str(), id]).await?;
+        row.as_ref().map(read_scorer).transpose()
+    }
+
+    /// The scorer of that kind and id, at that version.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn scorer_at(
+        &self,
+        project: &ProjectId,
+        kind: MemberKind,
+        id: &str,
+        version: i64,
+    ) -> Result<Option<Scorer>> {
+        let row = self.db.look_up(&SCORER_VERSION, args![project, kind.as_str(), id, version]).await?;
         row.as_ref().map(read_scorer).transpose()
     }
 
@@ -226,6 +247,30 @@ impl Store {
     }
 }
 
+/// Has the groups that use a scorecard use the built-in one, each as a new version of its recipe. Answers which.
+pub(super) async fn move_groups_off_scorecard(
+    tx: &mut Tx,
+    project: &ProjectId,
+    scorecard: &str,
+    now: Timestamp,
+) -> Result<Vec<MovedGroup>> {
+    let mut moved = Vec::new();
+    for row in tx.fetch(&GROUPS_LOCKED, args![project]).await? {
+        let group = read_group(&row)?;
+        if group.spec.scorecard_id.as_deref() != Some(scorecard) {
+            continue;
+        }
+        let spec = GroupSpec { scorecard_id: None, ..group.spec };
+        let json = to_json(&spec)?;
+        let next = args![project, &group.id, group.version, &spec.name, is_live(&spec), &json, now];
+        if let Some(row) = tx.fetch_one(&NEXT_GROUP_VERSION, next).await? {
+            tx.execute(&INSERT_GROUP_VERSION, args![project, &group.id, row.int(0)?, &json, now]).await?;
+            moved.push(MovedGroup { id: group.id, name: spec.name });
+        }
+    }
+    Ok(moved)
+}
+
 /// The groups that score sessions live, by project.
 pub(super) async fn live_groups(
     tx: &mut Tx,
@@ -277,7 +322,7 @@ pub(super) fn read_scorer(row: &Row) -> Result<Scorer> {
     })
 }
 
-fn read_group(row: &Row) -> Result<SavedGroup> {
+pub(super) fn read_group(row: &Row) -> Result<SavedGroup> {
     Ok(SavedGroup {
         id: GroupId::trusted(row.text(0)?),
         version: row.int(1)?,

@@ -11,6 +11,11 @@ pub enum StoreError {
     /// Another writer was in the way; the same operation may succeed when it is tried again.
     #[error("the database was busy with another writer: {0}")]
     Conflict(String),
+    /// No connection came free in time: more is asked of the database than it answers.
+    #[error(
+        "the database is too busy: {0}. Try again; if it goes on, see database.max_connections and database.busy_timeout"
+    )]
+    Busy(String),
     /// The database can't be written.
     #[error("the database is read-only: {0}. Check the file's permissions, or that this is not a standby server")]
     ReadOnly(String),
@@ -41,7 +46,7 @@ impl StoreError {
 
     /// Whether it is the surroundings that are at fault, so that a later try may succeed.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Conflict(_) | Self::ReadOnly(_) | Self::Full(_))
+        matches!(self, Self::Unreachable(_) | Self::Conflict(_) | Self::Busy(_) | Self::ReadOnly(_) | Self::Full(_))
     }
 }
 
@@ -49,11 +54,10 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match &error {
             sqlx::Error::Database(answer) => classify(answer.as_ref()),
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unreachable(error.to_string()),
+            sqlx::Error::PoolTimedOut => Self::Busy(error.to_string()),
+            sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
+                Self::Unreachable(error.to_string())
+            }
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
                 Self::Corrupt(error.to_string())
             }
@@ -94,8 +98,9 @@ fn classify(answer: &dyn DatabaseError) -> StoreError {
     match code.parse::<i32>().map(|code| code & 0xff) {
         Ok(5 | 6) => StoreError::Conflict(text),
         Ok(8) => StoreError::ReadOnly(text),
-        Ok(10 | 14) => StoreError::Unreachable(text),
-        Ok(11 | 26) => StoreError::Corrupt(text),
+        // 26: the file is something else than a database.
+        Ok(10 | 14 | 26) => StoreError::Unreachable(text),
+        Ok(11) => StoreError::Corrupt(text),
         Ok(13) => StoreError::Full(text),
         _ => StoreError::Refused(text),
     }

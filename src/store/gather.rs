@@ -9,8 +9,9 @@ use super::engine::{Result, Row, Rows, Tx, args};
 use super::lease::Claimed;
 use super::plan::standing;
 use super::sql::statements;
-use super::{Store, resweep_step, spans};
+use super::{Store, resweep_step, scorecards, spans};
 use crate::domain::assessment::{Assessment, Goal};
+use crate::domain::compose::Scorecard;
 use crate::domain::group::GroupSpec;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::plan::Standing;
@@ -26,6 +27,8 @@ statements! {
         FROM scorers s
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = s.version
         WHERE s.project_id = ANY($1) AND s.scorer_id = ANY($2)";
+    PINNED_VERSIONS = "SELECT v.project_id, v.scorer_id, v.version, v.spec FROM scorer_versions v
+        WHERE v.project_id = ANY($1) AND v.scorer_id = ANY($2) AND CAST(v.version AS TEXT) = ANY($3)";
     @bulk {
         STANDINGS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.last_arrival_at,
                 s.turns, s.rootless, s.rootless_at FROM v
@@ -49,6 +52,8 @@ pub struct GatheredGroup {
     pub version: i64,
     /// Its recipe.
     pub spec: GroupSpec,
+    /// The scorecard it uses.
+    pub scorecard: Scorecard,
     /// Whether it scores sessions live and was not deleted.
     pub live: bool,
 }
@@ -86,7 +91,12 @@ pub struct Gathering {
     pub groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     /// The scorers that those groups name, by project and id.
     pub scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
+    /// The specs of the versions that members are bound to, by project, scorer and version.
+    pub pinned: PinnedSpecs,
 }
+
+/// The specs of versions, by project, scorer and version.
+pub type PinnedSpecs = BTreeMap<(ProjectId, String, i64), String>;
 
 impl Store {
     /// The assessments of a session, due or not.
@@ -122,6 +132,7 @@ impl Store {
         let mut terms = resweep_step::terms(&mut tx, ordered(&assessments)).await?;
         let groups = read_groups(&mut tx, &assessments).await?;
         let scorers = read_scorers(&mut tx, &groups).await?;
+        let pinned = read_pinned(&mut tx, &groups).await?;
         let sessions = claims
             .into_iter()
             .map(|claim| {
@@ -135,7 +146,7 @@ impl Store {
                 }
             })
             .collect();
-        Ok(Gathering { sessions, groups, scorers })
+        Ok(Gathering { sessions, groups, scorers, pinned })
     }
 }
 
@@ -189,9 +200,14 @@ async fn read_groups(
             id: id.clone(),
             version: row.int(2)?,
             spec: from_json(&row.text(3)?)?,
+            scorecard: Scorecard::default(),
             live: row.flag(4)? && row.opt_int(5)?.is_none(),
         };
         groups.insert((ProjectId::trusted(row.text(0)?), id), group);
+    }
+    let cards = scorecards::named_by(tx, groups.iter().map(|((project, _), group)| (project, &group.spec))).await?;
+    for ((project, _), group) in &mut groups {
+        group.scorecard = scorecards::used_by(&cards, project, &group.spec);
     }
     Ok(groups)
 }
@@ -214,4 +230,24 @@ async fn read_scorers(
         scorers.insert(key, GatheredScorer { scorer, deleted: row.opt_int(8)?.is_some() });
     }
     Ok(scorers)
+}
+
+/// The specs of the versions that members are bound to. A version that is gone is not among them.
+async fn read_pinned(tx: &mut Tx, groups: &BTreeMap<(ProjectId, GroupId), GatheredGroup>) -> Result<PinnedSpecs> {
+    let members =
+        groups.iter().flat_map(|((project, _), group)| group.spec.members.iter().map(move |it| (project, it)));
+    let bound: Vec<(&ProjectId, &str, i64)> =
+        members.filter_map(|(project, member)| Some((project, member.ref_id.as_str(), member.version?))).collect();
+    let mut pinned = PinnedSpecs::new();
+    if bound.is_empty() {
+        return Ok(pinned);
+    }
+    let list = |each: &dyn Fn(&(&ProjectId, &str, i64)) -> String| {
+        bound.iter().map(each).collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>()
+    };
+    let lists = args![list(&|it| it.0.to_string()), list(&|it| it.1.to_owned()), list(&|it| it.2.to_string())];
+    for row in tx.fetch(&PINNED_VERSIONS, lists).await? {
+        pinned.insert((ProjectId::trusted(row.text(0)?), row.text(1)?, row.int(2)?), row.text(3)?);
+    }
+    Ok(pinned)
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{Result, Row, Tx, args};
 use super::sql::statements;
-use super::{Store, retrying};
+use super::{Store, actions, retrying};
 use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
 use crate::domain::merge::{self, Change, Fate, Incoming, Known, Merged};
 use crate::domain::share::{self, Share, SpanFacts};
@@ -197,6 +197,7 @@ async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged,
     tx.bulk(&MOVE_SPANS, args![project], moved.collect()).await?;
     let written = merged.written.iter().map(|(index, row)| span_row(&batch.spans[*index], row));
     tx.bulk(&UPSERT_SPANS, args![project], written.collect()).await?;
+    actions::follow(tx, project, &batch.spans, merged).await?;
     let check_at = now + batch.margin;
     let sessions = merged.sessions.iter().map(|(session, change)| session_row(session, change));
     tx.bulk(&UPSERT_SESSIONS, args![project, now, check_at], sessions.collect()).await?;

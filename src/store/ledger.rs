@@ -1,11 +1,11 @@
-//! The judge ledger, and the answers that were paid for. Written when the reply is there, not fenced by any lease: what was
+//! The judge ledger, its budget, and the answers that were paid for. Written when the reply is there, not fenced by any lease: what was
 //! paid for is kept.
 
-use super::Store;
 use super::catalogue::{from_json, to_json};
 use super::engine::{Result, args};
 use super::sql::statements;
-use crate::domain::ids::{ProjectId, ScorerId, SessionId};
+use super::{Store, retrying};
+use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
 use crate::domain::judge::Judgement;
 use crate::domain::time::Timestamp;
 
@@ -13,17 +13,25 @@ statements! {
     ANSWERS = "SELECT outcome_key, answer FROM outcomes WHERE project_id = $1 AND outcome_key = ANY($2)";
     INSERT_ANSWER = "INSERT INTO outcomes (project_id, outcome_key, session_id, answer, created_at)
         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (project_id, outcome_key) DO NOTHING";
+    TAKE_SLOT = "INSERT INTO judge_budgets (project_id, day, scope, used) VALUES ($1, $2, $3, 1)
+        ON CONFLICT (project_id, day, scope) DO UPDATE SET used = judge_budgets.used + 1 WHERE judge_budgets.used < $4";
+    SLOTS_TAKEN = "SELECT used FROM judge_budgets WHERE project_id = $1 AND day = $2 AND scope = ''";
+    USAGE = "SELECT provider, model, kind, outcome, COUNT(*), CAST(SUM(COALESCE(input_tokens, 0)) AS BIGINT),
+            CAST(SUM(COALESCE(output_tokens, 0)) AS BIGINT), SUM(cost), COUNT(cost), CAST(SUM(latency_ms) AS BIGINT)
+        FROM judge_calls WHERE project_id = $1 AND created_at >= $2 AND created_at < $3
+        GROUP BY provider, model, kind, outcome ORDER BY provider, model, kind, outcome";
     @bulk {
-        INSERT_CALLS(4; call_id Text, provider Text, model Text, attempt Int, status Text, input_tokens Int, output_tokens Int,
-            latency_ms Int, error Text) = "INSERT INTO judge_calls (project_id, call_id, created_at, session_id, scorer_id,
-                provider, model, attempt, status, input_tokens, output_tokens, latency_ms, error)
-            SELECT $1, call_id, CAST($2 AS BIGINT), $3, $4, provider, model, attempt, status, input_tokens, output_tokens, latency_ms, error
-            FROM v";
+        INSERT_CALLS(6; call_id Text, provider Text, model Text, attempt Int, status Text, input_tokens Int, output_tokens Int,
+            latency_ms Int, error Text, outcome Text, cost Real) = "INSERT INTO judge_calls (project_id, call_id, created_at,
+                session_id, scorer_id, group_id, kind, provider, model, attempt, status, input_tokens, output_tokens,
+                latency_ms, error, outcome, cost)
+            SELECT $1, call_id, CAST($2 AS BIGINT), $3, $4, $5, $6, provider, model, attempt, status, input_tokens,
+                output_tokens, latency_ms, error, outcome, cost FROM v";
     }
 }
 
 /// One attempt at a judge call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JudgeCall {
     /// The provider.
     pub provider: String,
@@ -41,6 +49,76 @@ pub struct JudgeCall {
     pub latency_ms: i64,
     /// What went wrong.
     pub error: Option<String>,
+    /// What came of it, in one word.
+    pub outcome: String,
+    /// What it cost, where that is known.
+    pub cost: Option<f64>,
+}
+
+/// What calls to a judge were made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Live scoring and re-sweeps: they draw on the budget.
+    Live,
+    /// Trying a scorer out.
+    DryRun,
+}
+
+impl Purpose {
+    /// Its name in the ledger.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::DryRun => "dry-run",
+        }
+    }
+}
+
+/// Whom a question was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// The session it is about.
+    pub session: &'a SessionId,
+    /// The judge.
+    pub scorer: &'a ScorerId,
+    /// The group, where there is one.
+    pub group: Option<&'a GroupId>,
+    /// What for.
+    pub purpose: Purpose,
+}
+
+/// How many calls a budget allows in a UTC day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DailyLimits {
+    /// For the whole project; `None` is no limit.
+    pub project: Option<i64>,
+    /// For each group; `None` is no limit.
+    pub group: Option<i64>,
+}
+
+/// The calls to one model with one outcome, summed up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageRow {
+    /// The provider's address.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// What for: [`Purpose::as_str`].
+    pub purpose: String,
+    /// What came of them, in one word.
+    pub outcome: String,
+    /// How many there were.
+    pub calls: i64,
+    /// Tokens read, as far as is known.
+    pub input_tokens: i64,
+    /// Tokens written, as far as is known.
+    pub output_tokens: i64,
+    /// What those with a known cost cost together; `None` where there is none.
+    pub cost: Option<f64>,
+    /// How many have a known cost.
+    pub priced: i64,
+    /// How long they took together, in milliseconds.
+    pub latency_ms: i64,
 }
 
 impl Store {
@@ -60,8 +138,7 @@ impl Store {
     pub async fn keep_judgement(
         &self,
         project: &ProjectId,
-        session: &SessionId,
-        scorer: &ScorerId,
+        asker: Asker<'_>,
         calls: &[JudgeCall],
         answer: Option<(&str, &Judgement)>,
         now: Timestamp,
@@ -79,14 +156,98 @@ impl Store {
                     call.output_tokens,
                     call.latency_ms,
                     call.error.clone(),
+                    &call.outcome,
+                    call.cost,
                 ]
             })
             .collect();
         let mut tx = self.db.write().await?;
-        tx.bulk(&INSERT_CALLS, args![project, now, session, scorer], rows).await?;
+        let Asker { session, scorer, group, purpose } = asker;
+        let group = group.map(ToString::to_string);
+        tx.bulk(&INSERT_CALLS, args![project, now, session, scorer, group, purpose.as_str()], rows).await?;
         if let Some((key, answer)) = answer {
             tx.execute(&INSERT_ANSWER, args![project, key, session, to_json(answer)?, now]).await?;
         }
         tx.commit().await
+    }
+
+    /// Takes one call from the day's budget of a project, and of the first of `groups` that has one left. `false`, and nothing
+    /// taken, where there is none left. Without limits nothing is counted, and there always is.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn take_slot(
+        &self,
+        project: &ProjectId,
+        groups: &[GroupId],
+        limits: DailyLimits,
+        now: Timestamp,
+    ) -> Result<bool> {
+        if limits == DailyLimits::default() {
+            return Ok(true);
+        }
+        retrying!(self.take_slot_once(project, groups, limits, now))
+    }
+
+    async fn take_slot_once(
+        &self,
+        project: &ProjectId,
+        groups: &[GroupId],
+        limits: DailyLimits,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let day = now.day();
+        let mut tx = self.db.write().await?;
+        if let Some(limit) = limits.project
+            && (limit < 1 || tx.execute(&TAKE_SLOT, args![project, day, "", limit]).await? == 0)
+        {
+            return Ok(false);
+        }
+        if let Some(limit) = limits.group.filter(|_| !groups.is_empty()) {
+            let mut taken = false;
+            for group in groups {
+                taken = limit > 0 && tx.execute(&TAKE_SLOT, args![project, day, group, limit]).await? > 0;
+                if taken {
+                    break;
+                }
+            }
+            if !taken {
+                return Ok(false);
+            }
+        }
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// How many calls were taken from a project's budget on the UTC day of `now`.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn slots_taken(&self, project: &ProjectId, now: Timestamp) -> Result<i64> {
+        self.db.look_up(&SLOTS_TAKEN, args![project, now.day()]).await?.map_or(Ok(0), |row| row.int(0))
+    }
+
+    /// The judge calls of a project from one moment up to another, summed up by provider, model, purpose and outcome.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn usage(&self, project: &ProjectId, from: Timestamp, to: Timestamp) -> Result<Vec<UsageRow>> {
+        let rows = self.db.read().await?.fetch(&USAGE, args![project, from, to]).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(UsageRow {
+                    provider: row.text(0)?,
+                    model: row.text(1)?,
+                    purpose: row.text(2)?,
+                    outcome: row.text(3)?,
+                    calls: row.int(4)?,
+                    input_tokens: row.int(5)?,
+                    output_tokens: row.int(6)?,
+                    cost: row.opt_real(7)?,
+                    priced: row.int(8)?,
+                    latency_ms: row.int(9)?,
+                })
+            })
+            .collect()
     }
 }

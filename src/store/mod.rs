@@ -1,20 +1,27 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
+mod actions;
 mod candidates;
 mod catalogue;
 mod engine;
 mod error;
 mod explain;
 mod gather;
+mod history;
 mod ingest;
+mod latest;
 mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod recompose;
 mod record;
 mod resweep_step;
 mod resweeps;
+mod scorecards;
+mod secrets;
 mod sessions;
+mod settings;
 mod signals;
 mod spans;
 mod sql;
@@ -27,26 +34,31 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Executor as _, SqlSafeStr as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, SqlSafeStr as _};
 
 use crate::clock::{Clock, SystemClock};
 use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
+pub use actions::{PendingAction, PendingDetail};
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
-pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering};
+pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
+pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
+pub use latest::Latest;
 pub use lease::Claimed;
-pub use ledger::JudgeCall;
+pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
+pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
+pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
@@ -192,6 +204,8 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
             StoreError::BadUrl("not a PostgreSQL URL, expected postgres://user:password@host:port/name".to_owned())
         })?
         .application_name("afterword");
+    // One connection first: a pool only says that its time ran out, not why.
+    options.connect().await?.close().await?;
     let pool = PgPoolOptions::new()
         .max_connections(settings.max_connections)
         .acquire_timeout(settings.busy_timeout)
@@ -202,14 +216,21 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 16] = [
+static STATEMENTS: [&sql::Statements; 23] = [
+    &actions::ALL,
     &catalogue::ALL,
+    &history::ALL,
     &ingest::ALL,
+    &latest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &recompose::ALL,
     &record::ALL,
+    &scorecards::ALL,
+    &secrets::ALL,
     &sessions::ALL,
+    &settings::ALL,
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,

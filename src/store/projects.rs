@@ -80,6 +80,14 @@ impl Store {
         project(&row.ok_or_else(|| super::StoreError::Refused(format!("project \"{name}\" can't be made")))?)
     }
 
+    /// The project of that name, where there is one.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn known_project(&self, name: &str) -> Result<Option<Project>> {
+        self.db.look_up(&BY_NAME, args![name]).await?.as_ref().map(project).transpose()
+    }
+
     /// Makes a random key (256 bits) for a project.
     ///
     /// # Errors

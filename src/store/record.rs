@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::catalogue::to_json;
 use super::engine::{Arg, Result, Rows, Tx, args};
 use super::gather::{AssessmentsBySession, ordered, read_assessment};
 use super::lease::{Claimed, LIVE, RESWEEP};
@@ -42,23 +43,28 @@ statements! {
         INSERT_VERDICTS(1; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             verdict_id Text, group_name Text, group_version Int, rating Real, mean Real, coverage Real, gated_by Text,
             justification Text, incomplete Flag, anchor_trace_id Text, agent_id Text, agent_name Text, last_turn_at Int,
-            turns Int, spans Int) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
+            turns Int, spans Int, aggregation Text, pass_threshold Real, pass Int, scorecard Text, scorecard_score Real,
+            band Text, recomposed Flag) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
                 verdict_id, group_name, group_version, rating, mean, coverage, gated_by, justification, incomplete,
-                anchor_trace_id, agent_id, agent_name, last_turn_at, turns, spans, created_at)
+                anchor_trace_id, agent_id, agent_name, last_turn_at, turns, spans, aggregation, pass_threshold, pass,
+                scorecard, scorecard_score, band, recomposed, created_at)
             SELECT project_id, session_id, group_id, revision, round, sequence, verdict_id, group_name, group_version,
                 rating, mean, coverage, gated_by, justification, incomplete, anchor_trace_id, agent_id, agent_name,
-                last_turn_at, turns, spans, CAST($1 AS BIGINT) FROM v";
+                last_turn_at, turns, spans, aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed,
+                CAST($1 AS BIGINT) FROM v";
         INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
             outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
-            shown Real) = "INSERT INTO verdict_members (project_id, session_id, group_id, revision, round, sequence,
-                position, name, kind, ref_id, version, weight, gate, scorer_kind, outcome, goodness, reason, permanence,
-                detail, justification, evidence, shown)
+            shown Real, facts Text, pass_threshold Real, category Text, pinned Flag, redactions Text) = "INSERT INTO
+                verdict_members (project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id,
+                version, weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence,
+                shown, facts, pass_threshold, category, pinned, redactions)
             SELECT project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version,
-                weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown
-            FROM v";
+                weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown,
+                facts, pass_threshold, category, pinned, redactions FROM v";
         REQUEUE(0; project_id Text, session_id Text, visible_at Int, priority Int) = "UPDATE queue SET
-                visible_at = v.visible_at, priority = v.priority, lease_token = NULL, lease_owner = NULL, leased_at = NULL, alone = false
+                visible_at = v.visible_at, priority = v.priority, lease_token = NULL, lease_owner = NULL, leased_at = NULL,
+                alone = false
             FROM v WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id";
         DEQUEUE(0; project_id Text, session_id Text) = "DELETE FROM queue
             WHERE (project_id, session_id) IN (SELECT project_id, session_id FROM v)";
@@ -134,7 +140,7 @@ impl Store {
             let mut of_session = assessments.remove(&key).unwrap_or_default();
             let items = items.remove(&key).unwrap_or_default();
             let known = Known { alive: &alive, items: &items, revision: revisions.get(&key).copied() };
-            let kept = writing.end(self, end, &mut of_session, &known, now);
+            let kept = writing.end(self, end, &mut of_session, &known, now)?;
             writing.end_items(&end.claim, &of_session, &items, max_attempts);
             writing.requeue(&end.claim, &of_session, max_attempts);
             recorded.insert(key, kept);
@@ -189,8 +195,7 @@ struct Known<'a> {
 /// Everything that one transaction writes.
 #[derive(Default)]
 struct Writing {
-    verdicts: Rows,
-    members: Rows,
+    verdicts: NewVerdicts,
     assessments: Rows,
     items: Rows,
     requeue: Rows,
@@ -206,7 +211,7 @@ impl Writing {
         assessments: &mut [(GroupId, Assessment)],
         known: &Known<'_>,
         now: Timestamp,
-    ) -> Recorded {
+    ) -> Result<Recorded> {
         let project = &end.claim.project;
         let (mut rated, mut unrated) = (0, 0);
         for attempt in &end.tries {
@@ -216,7 +221,7 @@ impl Writing {
             // A group disabled or deleted meanwhile: the verdict is discarded, what its members answered is kept.
             let ending = if known.alive.contains(&(project.to_string(), attempt.group.to_string())) {
                 if let Some(verdict) = &attempt.verdict {
-                    self.verdict(store, project, verdict);
+                    self.verdicts.verdict(store, project, verdict, FIRST_SEQUENCE)?;
                     *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
                     // One that only a re-sweep asked for raises a signal only where that was ordered.
@@ -233,7 +238,7 @@ impl Writing {
             assessment.end(ending, now);
             self.assessments.push(assessment_row(project, &end.claim.session, &attempt.group, assessment));
         }
-        Recorded::Kept { rated, unrated }
+        Ok(Recorded::Kept { rated, unrated })
     }
 
     /// Ends the orders that these assessments leave nothing to wait for.
@@ -262,15 +267,42 @@ impl Writing {
         }
     }
 
-    fn verdict(&mut self, store: &Store, project: &ProjectId, verdict: &Verdict) {
-        let composition = &verdict.composition;
+    async fn run(self, tx: &mut Tx, store: &Store, now: Timestamp) -> Result<()> {
+        tx.bulk(&WRITE_ASSESSMENTS, args![], self.assessments).await?;
+        self.verdicts.write(tx, now).await?;
+        resweep_step::end(tx, self.items).await?;
+        signals::raise(tx, store.entropy.as_ref(), self.signals, now).await?;
+        tx.bulk(&REQUEUE, args![], self.requeue).await?;
+        tx.bulk(&DEQUEUE, args![], self.dequeue).await?;
+        Ok(())
+    }
+}
+
+/// Verdicts about to be written, with their members.
+#[derive(Default)]
+pub(super) struct NewVerdicts {
+    verdicts: Rows,
+    members: Rows,
+}
+
+impl NewVerdicts {
+    /// Adds a verdict. One with a sequence above the first is a re-composition.
+    pub(super) fn verdict(
+        &mut self,
+        store: &Store,
+        project: &ProjectId,
+        verdict: &Verdict,
+        sequence: i64,
+    ) -> Result<()> {
+        let (composition, recipe) = (&verdict.composition, &verdict.recipe);
+        let scored = composition.scorecard.as_ref();
         self.verdicts.push(args![
             project,
             &verdict.session,
             &verdict.group,
             verdict.read.revision,
             verdict.read.round,
-            FIRST_SEQUENCE,
+            sequence,
             store.entropy.id(),
             &verdict.group_name,
             verdict.group_version,
@@ -286,6 +318,13 @@ impl Writing {
             verdict.last_turn_at,
             verdict.turns,
             verdict.spans,
+            recipe.aggregation.as_str(),
+            recipe.pass_threshold,
+            composition.pass.map(i64::from),
+            to_json(&recipe.scorecard)?,
+            scored.map(|scored| scored.score),
+            scored.map(|scored| scored.band.clone()),
+            sequence > FIRST_SEQUENCE,
         ]);
         for (position, member) in (0..).zip(&verdict.members) {
             let mut row = args![
@@ -294,22 +333,19 @@ impl Writing {
                 &verdict.group,
                 verdict.read.revision,
                 verdict.read.round,
-                FIRST_SEQUENCE,
+                sequence,
                 Arg::Int(Some(position)),
             ];
             row.extend(member_columns(member));
             self.members.push(row);
         }
+        Ok(())
     }
 
-    async fn run(self, tx: &mut Tx, store: &Store, now: Timestamp) -> Result<()> {
-        tx.bulk(&WRITE_ASSESSMENTS, args![], self.assessments).await?;
+    /// Writes them all.
+    pub(super) async fn write(self, tx: &mut Tx, now: Timestamp) -> Result<()> {
         tx.bulk(&INSERT_VERDICTS, args![now], self.verdicts).await?;
         tx.bulk(&INSERT_MEMBERS, args![], self.members).await?;
-        resweep_step::end(tx, self.items).await?;
-        signals::raise(tx, store.entropy.as_ref(), self.signals, now).await?;
-        tx.bulk(&REQUEUE, args![], self.requeue).await?;
-        tx.bulk(&DEQUEUE, args![], self.dequeue).await?;
         Ok(())
     }
 }
@@ -349,6 +385,9 @@ fn member_columns(member: &MemberReport) -> Vec<Arg> {
     } else {
         Some(serde_json::Value::from(member.evidence.clone()).to_string())
     };
+    // Names and numbers always make JSON.
+    let redactions =
+        (!member.redactions.is_empty()).then(|| serde_json::to_string(&member.redactions).unwrap_or_default());
     args![
         &member.name,
         member.kind.as_str(),
@@ -365,6 +404,11 @@ fn member_columns(member: &MemberReport) -> Vec<Arg> {
         member.justification.clone(),
         evidence,
         member.shown,
+        member.facts.as_ref().map(ToString::to_string),
+        member.pass_threshold,
+        member.category.as_str(),
+        member.pinned,
+        redactions,
     ]
 }
 

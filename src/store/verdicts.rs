@@ -8,26 +8,30 @@ use super::record::scorer_kind;
 use super::sql::statements;
 use super::{Store, StoreError};
 use crate::domain::assessment::Goal;
+use crate::domain::compose::{Aggregation, Category, Scorecard, ScorecardScore};
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, ProjectId, SessionId, TraceId, VerdictId};
 use crate::domain::outcome::{Goodness, Outcome, Permanence};
 use crate::domain::ratings::Rated;
+use crate::domain::redact::Counts;
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::MemberReport;
 
 statements! {
     OF_SESSION = "SELECT verdict_id, group_id, group_name, group_version, revision, round, sequence, rating, mean, coverage,
-            gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at
+            gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at,
+            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id
         FROM verdicts WHERE project_id = $1 AND session_id = $2";
     MEMBERS_OF_SESSION = "SELECT group_id, revision, round, sequence, name, kind, ref_id, version, weight, gate, scorer_kind,
-            outcome, goodness, reason, permanence, detail, justification, evidence, shown
+            outcome, goodness, reason, permanence, detail, justification, evidence, shown, facts, pass_threshold, category,
+            pinned, redactions
         FROM verdict_members WHERE project_id = $1 AND session_id = $2
         ORDER BY group_id, revision, round, sequence, position";
     RATINGS = "SELECT session_id, last_turn_at, revision, round, sequence, rating FROM verdicts
         WHERE project_id = $1 AND group_id = $2 AND last_turn_at >= $3 AND last_turn_at <= $4";
     @bulk {
         OF_SESSIONS(1; session_id Text) = "SELECT d.session_id, d.group_id, d.group_name, d.revision, d.round, d.sequence,
-                d.rating, d.created_at
+                d.rating, d.created_at, d.pass, d.scorecard_score, d.band
             FROM v JOIN verdicts d ON d.project_id = $1 AND d.session_id = v.session_id";
     }
 }
@@ -59,10 +63,24 @@ pub struct VerdictRow {
     pub justification: String,
     /// Composed without members that were waited for in vain.
     pub incomplete: bool,
+    /// How goodness was combined.
+    pub aggregation: Aggregation,
+    /// From which unrounded value on it passes.
+    pub pass_threshold: Option<f64>,
+    /// Whether it passes; `None` without a score or without a threshold.
+    pub pass: Option<bool>,
+    /// The scorecard as it was; `None` on verdicts from before there were any.
+    pub scorecard: Option<Scorecard>,
+    /// What that says; `None` where nothing was graded.
+    pub scored: Option<ScorecardScore>,
+    /// Whether it was composed anew from what members had said before.
+    pub recomposed: bool,
     /// The last turn's trace.
     pub anchor_trace: TraceId,
     /// The agent that held the conversation.
     pub agent_name: Option<String>,
+    /// That agent's id.
+    pub agent_id: Option<String>,
     /// The last turn's own place in time.
     pub last_turn_at: Timestamp,
     /// How many turns were read.
@@ -91,6 +109,10 @@ pub struct RatedVerdict {
     pub group_name: String,
     /// The rating on 0-10.
     pub rating: f64,
+    /// Whether it passes; `None` without a threshold.
+    pub pass: Option<bool>,
+    /// What the scorecard says; `None` where nothing was graded.
+    pub scored: Option<ScorecardScore>,
     /// When it was recorded.
     pub created_at: Timestamp,
 }
@@ -155,8 +177,17 @@ pub(super) async fn latest_of<'a>(
         let group = GroupId::trusted(row.text(1)?);
         let order = (Goal { revision: row.int(3)?, round: row.int(4)? }, row.int(5)?);
         let (group_name, created_at) = (row.text(2)?, row.time(7)?);
-        let headline =
-            row.opt_real(6)?.map(|rating| RatedVerdict { group: group.clone(), group_name, rating, created_at });
+        let pass = row.opt_int(8)?.map(|pass| pass != 0);
+        let scored = row.opt_real(9)?.zip(row.opt_text(10)?).map(|(score, band)| ScorecardScore { score, band });
+        let group_id = group.clone();
+        let headline = row.opt_real(6)?.map(|rating| RatedVerdict {
+            group: group_id,
+            group_name,
+            rating,
+            pass,
+            scored,
+            created_at,
+        });
         let key = (SessionId::trusted(row.text(0)?), group);
         if latest.get(&key).is_none_or(|(known, _)| *known < order) {
             latest.insert(key, (order, headline));
@@ -172,7 +203,7 @@ pub(super) async fn latest_of<'a>(
     Ok(by_session)
 }
 
-fn read(row: &Row) -> Result<VerdictRow> {
+pub(super) fn read(row: &Row) -> Result<VerdictRow> {
     Ok(VerdictRow {
         id: VerdictId::trusted(row.text(0)?),
         group: GroupId::trusted(row.text(1)?),
@@ -192,11 +223,18 @@ fn read(row: &Row) -> Result<VerdictRow> {
         turns: row.int(16)?,
         spans: row.int(17)?,
         created_at: row.time(18)?,
+        aggregation: row.opt_text(19)?.and_then(|name| Aggregation::from_name(&name)).unwrap_or_default(),
+        pass_threshold: row.opt_real(20)?,
+        pass: row.opt_int(21)?.map(|pass| pass != 0),
+        scorecard: row.opt_text(22)?.map(|json| from_json(&json)).transpose()?,
+        scored: row.opt_real(23)?.zip(row.opt_text(24)?).map(|(score, band)| ScorecardScore { score, band }),
+        recomposed: row.flag(25)?,
+        agent_id: row.opt_text(26)?,
         members: Vec::new(),
     })
 }
 
-fn read_member(row: &Row) -> Result<MemberReport> {
+pub(super) fn read_member(row: &Row) -> Result<MemberReport> {
     let kind = row.text(5)?;
     Ok(MemberReport {
         name: row.text(4)?,
@@ -212,6 +250,12 @@ fn read_member(row: &Row) -> Result<MemberReport> {
         justification: row.opt_text(16)?,
         evidence: row.opt_text(17)?.map_or(Ok(Vec::new()), |text| from_json(&text))?,
         shown: row.opt_real(18)?,
+        facts: row.opt_text(19)?.map(|text| from_json(&text)).transpose()?,
+        pass_threshold: row.opt_real(20)?,
+        category: row.opt_text(21)?.and_then(|name| Category::from_name(&name)).unwrap_or_default(),
+        pinned: row.flag(22)?,
+        redactions: row.opt_text(23)?.map_or(Ok(Counts::new()), |text| from_json(&text))?,
+        out_of_budget: false,
     })
 }
 

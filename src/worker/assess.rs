@@ -1,35 +1,60 @@
 //! Assessing: one gathered session to the end of a try for each of its due assessments.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Worker;
-use super::panel::{Panel, Question};
+use super::panel::{Answers, Panel, Waits, Wanted};
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
-use crate::domain::group::Severity;
+use crate::domain::group::{Member, MemberKind, Severity};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
-use crate::domain::judge::Judgement;
+use crate::domain::pattern::Sides;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::redact::{self, Counts, Kind};
 use crate::domain::resweep::Terms;
+use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Micros, Timestamp};
 use crate::domain::verdict::{MemberReport, Verdict};
-use crate::store::{Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, SessionEnd, StoreError, Try};
+use crate::store::{
+    Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs, SessionEnd, StoreError, Try,
+};
 
 /// The groups and scorers that were gathered with a batch of sessions.
 #[derive(Debug)]
 pub(super) struct Catalogue {
     groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     pub(super) scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
+    pub(super) pinned: PinnedSpecs,
 }
 
 impl Catalogue {
     /// Takes the sessions out of a gathering; what they share stays.
     pub(super) fn split(gathering: Gathering) -> (Vec<GatheredSession>, Arc<Self>) {
-        let Gathering { sessions, groups, scorers } = gathering;
-        (sessions, Arc::new(Self { groups, scorers }))
+        let Gathering { sessions, groups, scorers, pinned } = gathering;
+        (sessions, Arc::new(Self { groups, scorers, pinned }))
+    }
+
+    /// Whether the scorer of a member mentions a text, at its newest version or any that members are bound to.
+    fn mentions(&self, project: &ProjectId, member: &Member, text: &str) -> bool {
+        let newest = self.scorers.get(&(project.clone(), member.ref_id.clone()));
+        let bound = member.version.and_then(|it| self.pinned.get(&(project.clone(), member.ref_id.clone(), it)));
+        newest.is_some_and(|known| known.scorer.spec.contains(text)) || bound.is_some_and(|spec| spec.contains(text))
+    }
+
+    /// The scorer as a member uses it: at the version it is bound to, else at its newest. `None` where that version is gone.
+    pub(super) fn bound<'a>(
+        &self,
+        project: &ProjectId,
+        member: &Member,
+        newest: &'a Scorer,
+    ) -> Option<Cow<'a, Scorer>> {
+        let Some(version) = member.version else { return Some(Cow::Borrowed(newest)) };
+        let spec = self.pinned.get(&(project.clone(), member.ref_id.clone(), version))?.clone();
+        Some(Cow::Owned(Scorer { version, spec, ..newest.clone() }))
     }
 }
 
@@ -39,9 +64,16 @@ pub(super) struct Reading {
     pub(super) user_side: String,
     pub(super) agent_side: String,
     digest: String,
+    /// What may leave the process, where the project has something hidden, and how much of each kind that was.
+    redacted: Option<(Conversation, Counts)>,
 }
 
 impl Reading {
+    /// What was said, split by speaker.
+    pub(super) fn sides(&self) -> Sides<'_> {
+        Sides { input: &self.user_side, output: &self.agent_side }
+    }
+
     fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
         let conversation = Conversation::assemble(session, spans);
         Self {
@@ -49,12 +81,32 @@ impl Reading {
             agent_side: conversation.agent_side(),
             digest: conversation.digest(),
             conversation,
+            redacted: None,
         }
+    }
+
+    fn redact(&mut self, kinds: &[Kind]) {
+        if !kinds.is_empty() {
+            let (mut outward, counts) = redact::conversation(&self.conversation, kinds);
+            outward.anchor = redact::spans(&self.conversation.anchor, kinds);
+            self.redacted = Some((outward, counts));
+        }
+    }
+
+    /// The conversation as it may leave the process.
+    pub(super) fn outward(&self) -> &Conversation {
+        self.redacted.as_ref().map_or(&self.conversation, |(outward, _)| outward)
+    }
+
+    /// How much of each kind is hidden in it.
+    pub(super) fn redactions(&self) -> &Counts {
+        const NONE: &Counts = &Counts::new();
+        self.redacted.as_ref().map_or(NONE, |(_, counts)| counts)
     }
 }
 
 /// A due assessment that was admitted.
-struct Wanted<'a> {
+struct Admitted<'a> {
     assessment: &'a Assessment,
     /// The session's.
     revision: i64,
@@ -86,15 +138,40 @@ impl Worker {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
                 Ok((standing, group)) => {
                     let fresh = terms.get(group_id).and_then(|terms| terms.fresh.as_deref());
-                    wanted.push(Wanted { assessment, revision: standing.revision, group, fresh });
+                    wanted.push(Admitted { assessment, revision: standing.revision, group, fresh });
                 }
             }
         }
         if !wanted.is_empty() {
-            let reading = Reading::of(claim.session.clone(), spans);
-            tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await);
+            let mut reading = Reading::of(claim.session.clone(), spans);
+            match self.redact(&claim.project, &mut reading, &wanted, catalogue).await {
+                Ok(()) => tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await),
+                Err(error) => {
+                    tries.extend(wanted.iter().map(|it| self.erred(&it.group.id, it.assessment, &error, now)))
+                }
+            }
         }
         SessionEnd { claim, tries }
+    }
+
+    /// Hides what the project asks for, where anybody outside of this process is going to see the session.
+    async fn redact(
+        &self,
+        project: &ProjectId,
+        reading: &mut Reading,
+        wanted: &[Admitted<'_>],
+        catalogue: &Catalogue,
+    ) -> Result<(), StoreError> {
+        let goes_out = |member: &Member| match member.kind {
+            MemberKind::Judge | MemberKind::Custom => true,
+            // Only a semantic condition shows anything to anybody.
+            MemberKind::Pattern => catalogue.mentions(project, member, "\"semantic\""),
+        };
+        if wanted.iter().any(|it| it.group.spec.members.iter().any(goes_out)) {
+            let chosen = self.store.redaction(project).await?;
+            reading.redact(chosen.as_deref().unwrap_or(self.judges.redact()));
+        }
+        Ok(())
     }
 
     /// Checks once more what planning decided: the world may have moved on since.
@@ -128,14 +205,14 @@ impl Worker {
         &self,
         claim: &Claimed,
         reading: &Reading,
-        wanted: Vec<Wanted<'_>>,
+        wanted: Vec<Admitted<'_>>,
         catalogue: &Catalogue,
         now: Timestamp,
     ) -> Vec<Try> {
         let mut tries = Vec::new();
         let mut due = Vec::new();
-        let mut questions: BTreeMap<String, Question> = BTreeMap::new();
-        for Wanted { assessment, revision, group, fresh } in wanted {
+        let mut needs = Wanted::default();
+        for Admitted { assessment, revision, group, fresh } in wanted {
             let read = Goal { revision, round: assessment.wanted.round };
             if is_unchanged(assessment, reading) {
                 let (digest, reason) = (reading.digest.clone(), assessment.last_error.clone());
@@ -146,42 +223,43 @@ impl Worker {
                 });
                 continue;
             }
-            let panel = self.seat(&claim.project, group, reading, catalogue, fresh, &mut questions);
+            needs.fresh = fresh.map(str::to_owned);
+            let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
             due.push((Due { assessment, group, panel }, read));
         }
-        // Groups that ask a judge the same thing share its answer.
-        match self.ask(claim, questions).await {
+        // Groups that ask a judge the same thing share its answer, and those with the same custom scorer its opinion.
+        match self.ask(claim, reading, needs).await {
             Ok(answers) => {
                 for (due, read) in due {
                     tries.push(self.conclude(&due, read, reading, &answers, now));
                 }
             }
-            Err(error) => tries.extend(due.iter().map(|(due, _)| self.erred(due, &error, now))),
+            Err(error) => {
+                tries.extend(due.iter().map(|(due, _)| self.erred(&due.group.id, due.assessment, &error, now)));
+            }
         }
         tries
     }
 
     /// Composes what the members said, or puts the try off where waiting for one of them may help.
-    fn conclude(
-        &self,
-        due: &Due<'_>,
-        read: Goal,
-        reading: &Reading,
-        answers: &BTreeMap<String, Judgement>,
-        now: Timestamp,
-    ) -> Try {
-        let members = due.panel.reports(answers);
+    fn conclude(&self, due: &Due<'_>, read: Goal, reading: &Reading, answers: &Answers, now: Timestamp) -> Try {
+        let members = self.reports(&due.panel, reading, answers);
         let opinions: Vec<Opinion> = members.iter().map(MemberReport::opinion).collect();
         let waiting_for = members.iter().find(|member| member.outcome.is_transient());
         let group = due.group.id.clone();
+        let waits = due.panel.waits(answers);
         if let Some(member) = waiting_for
             // A gate that failed decides, whatever the others would have said.
             && compose::failing_gate(&opinions).is_none()
-            && !self.settings.retry.is_panel_wait_over(due.assessment.first_deferred_at, now)
+            && (waits.held || !self.settings.retry.is_panel_wait_over(due.assessment.first_deferred_at, now))
         {
-            let wait = self.settings.retry.deferrals.after(tries_so_far(due.assessment.deferrals), self.entropy.unit());
-            let reason = format!("{}: {}", member.name, member.outcome.reason().unwrap_or_default());
-            return Try { group, ending: Ending::Deferred { until: now + wait, reason }, verdict: None };
+            let reason = if waits.out_of_budget {
+                compose::compose(&opinions, &due.group.spec.recipe(due.group.scorecard.clone())).justification
+            } else {
+                format!("{}: {}", member.name, member.outcome.reason().unwrap_or_default())
+            };
+            let until = self.next_try(due.assessment, waits, now);
+            return Try { group, ending: Ending::Deferred { until, reason, held: waits.held }, verdict: None };
         }
         let incomplete = waiting_for.is_some();
         let verdict = verdict(due.group, read, reading, &opinions, members, incomplete, now);
@@ -190,10 +268,24 @@ impl Worker {
         Try { group, ending, verdict: Some(verdict) }
     }
 
-    fn erred(&self, due: &Due<'_>, error: &StoreError, now: Timestamp) -> Try {
-        let wait = self.settings.retry.errors.after(tries_so_far(due.assessment.attempts), self.entropy.unit());
+    /// When a member that could not answer may be able to.
+    fn next_try(&self, assessment: &Assessment, waits: Waits, now: Timestamp) -> Timestamp {
+        let deferrals = self.settings.retry.deferrals;
+        let known = now + Micros::from(waits.at_least);
+        if waits.out_of_budget {
+            return Timestamp::start_of_day(now.day() + 1).max(known);
+        }
+        if waits.held {
+            // Spread, so that what is held together does not come back together.
+            return known + deferrals.after(1, self.entropy.unit());
+        }
+        known.max(now + deferrals.after(tries_so_far(assessment.deferrals), self.entropy.unit()))
+    }
+
+    fn erred(&self, group: &GroupId, assessment: &Assessment, error: &StoreError, now: Timestamp) -> Try {
+        let wait = self.settings.retry.errors.after(tries_so_far(assessment.attempts), self.entropy.unit());
         let ending = Ending::Erred { until: now + wait, error: error.to_string() };
-        Try { group: due.group.id.clone(), ending, verdict: None }
+        Try { group: group.clone(), ending, verdict: None }
     }
 
     /// The end of a try that a bug cut short: every due assessment of the session had an error of our own.
@@ -231,13 +323,15 @@ fn verdict(
 ) -> Verdict {
     let conversation = &reading.conversation;
     let online = group.spec.online.as_ref();
+    let recipe = group.spec.recipe(group.scorecard.clone());
     Verdict {
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
         session: conversation.session.clone(),
         read,
-        composition: compose::compose(opinions),
+        composition: compose::compose(opinions, &recipe),
+        recipe,
         members,
         incomplete,
         anchor_trace: conversation.anchor_trace().cloned().unwrap_or_else(|| crate::domain::ids::TraceId::trusted("")),

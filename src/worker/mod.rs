@@ -4,7 +4,9 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod custom;
 mod explain;
+mod in_flight;
 mod panel;
 mod pass;
 mod record;
@@ -18,12 +20,15 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::ids::ProjectId;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
+use crate::scorers::custom::Customs;
 use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
+pub use custom::DryRun;
 pub use explain::Explanation;
 pub use pass::PassReport;
 pub use resweep::OrderError;
@@ -58,21 +63,30 @@ pub struct Worker {
     entropy: Arc<dyn Entropy>,
     judges: Arc<JudgeClient>,
     patterns: PatternCache,
+    customs: Customs,
     settings: WorkerSettings,
     /// What leases are signed with, for people who look at the queue.
     owner: String,
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    /// What judges are being asked, by project and reuse key.
+    in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
 }
 
 impl Worker {
+    /// What judges are asked with.
+    pub fn judges(&self) -> &JudgeClient {
+        &self.judges
+    }
+
     /// A worker on a store. Must be called inside a Tokio runtime: its recorder runs there until the worker is dropped.
     pub fn new(
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         judges: Arc<JudgeClient>,
+        customs: Customs,
         settings: WorkerSettings,
     ) -> Arc<Self> {
         let owner = format!("{}-{}", std::process::id(), entropy.id());
@@ -83,10 +97,12 @@ impl Worker {
             entropy,
             judges,
             patterns: PatternCache::new(),
+            customs,
             settings,
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
             recorder,
+            in_flight: in_flight::InFlight::default(),
         })
     }
 }

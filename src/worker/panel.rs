@@ -1,26 +1,89 @@
-//! The panel: the members of a group around one conversation. Patterns read at once; judges are asked together.
+//! The panel: the members of a group around one conversation. Patterns and built-in scorers read at once; judges and external
+//! scorers are asked, and scripts run, all together.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use futures::future;
+use futures::future::{self, BoxFuture};
 
 use super::Worker;
 use super::assess::{Catalogue, Reading};
+use super::custom::{Job, Opinions, Task};
+use crate::domain::custom::{self, CustomSpec, Opinion};
 use crate::domain::group::{Member, MemberKind};
-use crate::domain::ids::{ProjectId, ScorerId};
+use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::judge::{self, JudgeSpec, Judgement};
-use crate::domain::outcome::Outcome;
-use crate::domain::pattern::Sides;
+use crate::domain::outcome::{Goodness, Outcome};
+use crate::domain::pattern::OpenQuestion;
+use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
 use crate::domain::verdict::MemberReport;
-use crate::scorers::{self, judge as judges};
-use crate::store::{Claimed, GatheredGroup, JudgeCall, StoreError};
+use crate::scorers::judge::{Slot, Trouble};
+use crate::scorers::{self, custom as customs, judge as judges, pattern as patterns};
+use crate::store::{Asker, Claimed, GatheredGroup, JudgeCall, Purpose, StoreError};
 
 /// A question for a judge, and who asks it.
 pub(super) struct Question {
     scorer: ScorerId,
+    groups: Vec<GroupId>,
     model: String,
     asked: judge::Question,
+}
+
+/// What came of a question.
+#[derive(Debug, Clone)]
+pub(super) struct Answered {
+    judgement: Judgement,
+    /// How long there is no use in asking again, where that is known.
+    retry_after: Option<Duration>,
+    held: bool,
+    out_of_budget: bool,
+}
+
+/// What a group waits for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Waits {
+    /// Whether waiting has no limit: the circuit is open or the budget is spent.
+    pub(super) held: bool,
+    /// Whether it waits for the budget of the next day.
+    pub(super) out_of_budget: bool,
+    /// How long there is no use in trying again, at least.
+    pub(super) at_least: Duration,
+}
+
+/// What the panels around one conversation wait for, each by its key.
+#[derive(Default)]
+pub(super) struct Wanted {
+    /// The group that is being seated.
+    group: Option<GroupId>,
+    /// The order that wants models asked again for that group: what they answer is reused within that order alone.
+    pub(super) fresh: Option<String>,
+    questions: BTreeMap<String, Question>,
+    jobs: BTreeMap<String, Job>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Answers {
+    judgements: BTreeMap<String, Answered>,
+    opinions: Opinions,
+}
+
+impl Answers {
+    fn judgement(&self, key: &str) -> Judgement {
+        let unanswered = || Judgement::silent(Outcome::failed_for_now("the judge was not asked"));
+        self.judgements.get(key).map_or_else(unanswered, |answer| answer.judgement.clone())
+    }
+
+    /// A report with what its questions add: what was hidden from the model, and whether the budget ran out.
+    fn asked<'a>(&self, keys: impl Iterator<Item = &'a String>, hidden: &Counts, report: MemberReport) -> MemberReport {
+        let mut keys = keys.peekable();
+        if keys.peek().is_none() {
+            return report;
+        }
+        let out_of_budget = keys.any(|key| self.judgements.get(key).is_some_and(|answer| answer.out_of_budget));
+        MemberReport { redactions: hidden.clone(), out_of_budget, ..report }
+    }
 }
 
 /// The members of a group, each with its report or with what it waits for.
@@ -30,114 +93,273 @@ pub(super) struct Panel {
 
 enum Seat {
     Reported(MemberReport),
-    /// Waits for the answer to the question of this key.
-    Asking {
+    /// A judge: waits for the answer to the question of this key.
+    Judge {
         member: Member,
         scorer: Scorer,
         key: String,
     },
+    /// A pattern: waits for what models say of its conditions.
+    Pattern {
+        member: Member,
+        scorer: Scorer,
+        answers: BTreeMap<usize, Awaited>,
+    },
+    /// A custom scorer: waits for the opinion of this key, or for the model's answer to the question of this key.
+    Custom {
+        member: Member,
+        scorer: Scorer,
+        spec: CustomSpec,
+        awaited: Key,
+    },
 }
 
-impl Panel {
-    /// Every member's report, in member order.
-    pub(super) fn reports(&self, answers: &BTreeMap<String, Judgement>) -> Vec<MemberReport> {
-        self.seats
-            .iter()
-            .map(|seat| match seat {
-                Seat::Reported(report) => report.clone(),
-                Seat::Asking { member, scorer, key } => {
-                    let unanswered = || Judgement::silent(Outcome::failed_for_now("the judge was not asked"));
-                    judges::report(member, scorer, &answers.get(key).cloned().unwrap_or_else(unanswered))
-                }
-            })
-            .collect()
+impl Seat {
+    /// The keys of the questions that it waits for.
+    fn questions(&self) -> Vec<&String> {
+        match self {
+            Self::Reported(_) | Self::Custom { awaited: Key::Job(_), .. } => Vec::new(),
+            Self::Judge { key, .. } | Self::Custom { awaited: Key::Question(key), .. } => vec![key],
+            Self::Pattern { answers, .. } => answers.values().filter_map(Awaited::question).collect(),
+        }
     }
 }
 
+impl Panel {
+    /// What the members that got no answer wait for.
+    pub(super) fn waits(&self, answers: &Answers) -> Waits {
+        let mut waits = Waits::default();
+        for answer in self.seats.iter().flat_map(Seat::questions).filter_map(|key| answers.judgements.get(key)) {
+            waits.held |= answer.held;
+            waits.out_of_budget |= answer.out_of_budget;
+            waits.at_least = waits.at_least.max(answer.retry_after.unwrap_or_default());
+        }
+        waits
+    }
+}
+
+/// What a model says of a condition.
+enum Awaited {
+    /// It is known without asking.
+    Known(Judgement),
+    /// The answer to the question of this key.
+    Question(String),
+}
+
+impl Awaited {
+    fn question(&self) -> Option<&String> {
+        match self {
+            Self::Known(_) => None,
+            Self::Question(key) => Some(key),
+        }
+    }
+}
+
+enum Key {
+    Job(String),
+    Question(String),
+}
+
 impl Worker {
-    /// Seats a group's members around a conversation. What judges are to be asked is added to `questions`, by reuse key.
-    /// `fresh` is the order that wants judges asked again: what they answer is reused within that order alone.
+    /// Every member's report, in member order.
+    pub(super) fn reports(&self, panel: &Panel, reading: &Reading, answers: &Answers) -> Vec<MemberReport> {
+        let told = |seat: &Seat| match seat {
+            Seat::Reported(report) => report.clone(),
+            Seat::Judge { member, scorer, key } => judges::report(member, scorer, &answers.judgement(key)),
+            Seat::Pattern { member, scorer, answers: awaited } => {
+                let said = |awaited: &Awaited| match awaited {
+                    Awaited::Known(judgement) => judgement.clone(),
+                    Awaited::Question(key) => answers.judgement(key),
+                };
+                let said = awaited.iter().map(|(row, awaited)| (*row, said(awaited))).collect();
+                self.patterns.report(member, scorer, &reading.conversation, &reading.sides(), &said)
+            }
+            Seat::Custom { member, scorer, spec, awaited } => {
+                let opinion = match awaited {
+                    Key::Question(key) => custom::relevancy(&answers.judgement(key)),
+                    Key::Job(key) => answers
+                        .opinions
+                        .get(key)
+                        .cloned()
+                        .unwrap_or_else(|| Opinion::bare(Outcome::failed_for_now("the scorer was not asked"))),
+                };
+                customs::report(member, scorer, spec, &opinion)
+            }
+        };
+        let report = |seat: &Seat| answers.asked(seat.questions().into_iter(), reading.redactions(), told(seat));
+        panel.seats.iter().map(report).collect()
+    }
+
+    /// Seats a group's members around a conversation. What is to be asked or carried out is added to `wanted`.
     pub(super) fn seat(
         &self,
         project: &ProjectId,
         group: &GatheredGroup,
         reading: &Reading,
         catalogue: &Catalogue,
-        fresh: Option<&str>,
-        questions: &mut BTreeMap<String, Question>,
+        wanted: &mut Wanted,
     ) -> Panel {
-        let sides = Sides { input: &reading.user_side, output: &reading.agent_side };
+        wanted.group = Some(group.id.clone());
         let seats = group.spec.members.iter().map(|member| {
             let Some(known) = catalogue.scorers.get(&(project.clone(), member.ref_id.clone())) else {
-                return Seat::Reported(scorers::gone(member, None));
+                return match Scorer::built_in(member.kind, &member.ref_id) {
+                    None => Seat::Reported(scorers::gone(member, None)),
+                    Some(built_in) if member.version.is_some_and(|version| version != built_in.version) => {
+                        Seat::Reported(scorers::version_gone(member, &built_in))
+                    }
+                    Some(built_in) => self.seat_member(member, &built_in, reading, wanted),
+                };
             };
             if known.deleted || known.scorer.kind != member.kind {
                 return Seat::Reported(scorers::gone(member, Some(&known.scorer.name)));
             }
-            match member.kind {
-                MemberKind::Pattern => Seat::Reported(self.patterns.report(member, &known.scorer, &sides)),
-                MemberKind::Judge => self.seat_judge(member, &known.scorer, reading, fresh, questions),
-                MemberKind::Custom => Seat::Reported(scorers::gone(member, Some(&known.scorer.name))),
-            }
+            let Some(scorer) = catalogue.bound(project, member, &known.scorer) else {
+                return Seat::Reported(scorers::version_gone(member, &known.scorer));
+            };
+            self.seat_member(member, &scorer, reading, wanted)
         });
         Panel { seats: seats.collect() }
     }
 
-    fn seat_judge(
-        &self,
-        member: &Member,
-        scorer: &Scorer,
-        reading: &Reading,
-        fresh: Option<&str>,
-        questions: &mut BTreeMap<String, Question>,
-    ) -> Seat {
+    fn seat_member(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {
+        match member.kind {
+            MemberKind::Pattern => self.seat_pattern(member, scorer, reading, wanted),
+            MemberKind::Judge => self.seat_judge(member, scorer, reading, wanted),
+            MemberKind::Custom => self.seat_custom(member, scorer, reading, wanted),
+        }
+    }
+
+    fn seat_pattern(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {
+        let pattern = match self.patterns.compiled(scorer) {
+            Ok(pattern) => pattern,
+            Err(why) => return Seat::Reported(patterns::unusable(member, scorer, &why)),
+        };
+        let open = pattern.open_questions(&reading.sides());
+        if open.is_empty() {
+            let none = BTreeMap::new();
+            let report = self.patterns.report(member, scorer, &reading.conversation, &reading.sides(), &none);
+            return Seat::Reported(report);
+        }
+        let answers = open.into_iter().map(|open| (open.row, self.await_condition(scorer, &open, reading, wanted)));
+        Seat::Pattern { member: member.clone(), scorer: scorer.clone(), answers: answers.collect() }
+    }
+
+    /// What a model says of a condition. Where nobody said a word that it reads, it does not hold.
+    fn await_condition(&self, scorer: &Scorer, open: &OpenQuestion, reading: &Reading, wanted: &mut Wanted) -> Awaited {
+        let said = reading.outward().only(open.reads_input, open.reads_output);
+        if said.turns.is_empty() {
+            return Awaited::Known(Judgement::silent(Outcome::Scored { goodness: Goodness::BAD }));
+        }
+        let model = self.judges.default_model();
+        match judge::Question::of_condition(&open.condition, &said, self.judges.prompt_tokens(model)) {
+            Ok(question) => Awaited::Question(self.await_answer(scorer, model, question, wanted)),
+            Err(outcome) => Awaited::Known(Judgement::silent(outcome)),
+        }
+    }
+
+    fn seat_custom(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {
+        let spec: CustomSpec = match serde_json::from_str(&scorer.spec) {
+            Ok(spec) => spec,
+            Err(error) => {
+                let built_in = CustomSpec::of_built_in(custom::BuiltIn::RunCompletion);
+                let broken = Opinion::bare(Outcome::failed(format!("the scorer can't be used: {error}")));
+                return Seat::Reported(customs::report(member, scorer, &built_in, &broken));
+            }
+        };
+        let awaited = match self.task(scorer, &spec, reading) {
+            Task::Done(opinion) => return Seat::Reported(customs::report(member, scorer, &spec, &opinion)),
+            Task::Ask(question) => {
+                let model = self.judges.default_model();
+                Key::Question(self.await_answer(scorer, model, question, wanted))
+            }
+            Task::Do(job) => {
+                let key = job.key();
+                wanted.jobs.entry(key.clone()).or_insert(job);
+                Key::Job(key)
+            }
+        };
+        Seat::Custom { member: member.clone(), scorer: scorer.clone(), spec, awaited }
+    }
+
+    /// Adds a question to those that are to be asked; answers its key.
+    fn await_answer(&self, scorer: &Scorer, model: &str, asked: judge::Question, wanted: &mut Wanted) -> String {
+        let mut key = asked.key(self.judges.provider(), model);
+        if let Some(order) = &wanted.fresh {
+            key = format!("{key} {order}");
+        }
+        let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked };
+        wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(wanted.group.clone());
+        key
+    }
+
+    fn seat_judge(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {
         let fail = |outcome| Seat::Reported(judges::report(member, scorer, &Judgement::silent(outcome)));
         let spec: JudgeSpec = match serde_json::from_str(&scorer.spec) {
             Ok(spec) => spec,
             Err(error) => return fail(Outcome::failed(format!("the judge can't be used: {error}"))),
         };
-        match self.judges.question(&spec.judge, &reading.conversation) {
+        match self.judges.question(&spec.judge, reading.outward()) {
             Err(outcome) => fail(outcome),
             Ok(question) => {
-                let model = self.judges.model_for(&spec.judge).to_owned();
-                let mut key = question.key(self.judges.provider(), &model);
-                if let Some(order) = fresh {
-                    key = format!("{key} {order}");
-                }
-                questions.entry(key.clone()).or_insert(Question { scorer: scorer.id.clone(), model, asked: question });
-                Seat::Asking { member: member.clone(), scorer: scorer.clone(), key }
+                let key = self.await_answer(scorer, self.judges.model_for(&spec.judge), question, wanted);
+                Seat::Judge { member: member.clone(), scorer: scorer.clone(), key }
             }
         }
     }
 
-    /// The answers to all questions: those that were paid for before, and the others asked together.
+    /// What comes of all that is wanted: judges' answers that were paid for before, and all others asked, run and counted
+    /// together. What another session is asking already is waited for.
     ///
     /// # Errors
-    /// [`StoreError`] where kept answers can't be read or new ones kept.
-    pub(super) async fn ask(
-        &self,
-        claim: &Claimed,
-        questions: BTreeMap<String, Question>,
-    ) -> Result<BTreeMap<String, Judgement>, StoreError> {
-        let asking = questions.into_iter().map(|(key, question)| async move {
-            let judgement = self.answer(claim, &key, &question).await?;
-            Ok((key, judgement))
+    /// [`StoreError`] where kept answers or history can't be read or new answers kept.
+    pub(super) async fn ask(&self, claim: &Claimed, reading: &Reading, wanted: Wanted) -> Result<Answers, StoreError> {
+        let asking = wanted.questions.into_iter().map(|(key, mut question)| async move {
+            question.groups.sort_unstable();
+            question.groups.dedup();
+            let shared = (claim.project.clone(), key.clone());
+            let answered = self.in_flight.share(shared, self.answer(claim, &key, &question)).await?;
+            Ok((key, answered))
         });
-        future::try_join_all(asking).await.map(|answers| answers.into_iter().collect())
+        let working = wanted.jobs.into_iter().map(|(key, job)| async move {
+            let opinion = self.carry_out(claim, reading, &job).await?;
+            Ok::<_, StoreError>((key, opinion))
+        });
+        let (judgements, opinions) =
+            future::try_join(future::try_join_all(asking), future::try_join_all(working)).await?;
+        Ok(Answers { judgements: judgements.into_iter().collect(), opinions: opinions.into_iter().collect() })
     }
 
-    async fn answer(&self, claim: &Claimed, key: &str, question: &Question) -> Result<Judgement, StoreError> {
+    async fn answer(&self, claim: &Claimed, key: &str, question: &Question) -> Result<Answered, StoreError> {
         if let Some(kept) = self.store.judgement(&claim.project, key).await? {
-            return Ok(kept);
+            return Ok(Answered { judgement: kept, retry_after: None, held: false, out_of_budget: false });
         }
-        let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref()).await;
+        let take_slot = || -> BoxFuture<'_, Slot> { Box::pin(self.take_slot(&claim.project, &question.groups)) };
+        let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         let kept = answer.is_reusable().then_some((key, &answer.judgement));
-        let now = self.clock.now();
         if !calls.is_empty() {
-            self.store.keep_judgement(&claim.project, &claim.session, &question.scorer, &calls, kept, now).await?;
+            let asker = Asker {
+                session: &claim.session,
+                scorer: &question.scorer,
+                group: question.groups.first(),
+                purpose: Purpose::Live,
+            };
+            self.store.keep_judgement(&claim.project, asker, &calls, kept, self.clock.now()).await?;
         }
-        Ok(answer.judgement)
+        Ok(Answered {
+            held: answer.is_held(),
+            out_of_budget: answer.trouble == Some(Trouble::OutOfBudget),
+            retry_after: answer.retry_after,
+            judgement: answer.judgement,
+        })
+    }
+
+    async fn take_slot(&self, project: &ProjectId, groups: &[GroupId]) -> Slot {
+        match self.store.take_slot(project, groups, self.judges.daily_limits(), self.clock.now()).await {
+            Ok(true) => Slot::Taken,
+            Ok(false) => Slot::Spent,
+            Err(error) => Slot::Unknown(error.to_string()),
+        }
     }
 
     fn ledger_row(&self, call: &judges::CallRecord, model: &str) -> JudgeCall {
@@ -155,6 +377,8 @@ impl Worker {
             output_tokens: call.output_tokens,
             latency_ms: call.latency_ms,
             error: call.error.clone(),
+            outcome: call.outcome.to_owned(),
+            cost: call.cost,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "every function here serves a test")]
 
+mod code;
 mod commands;
 mod crash;
 mod crewai;
@@ -11,6 +12,9 @@ mod fixture;
 mod house;
 mod http;
 mod import;
+mod judging;
+mod real_model;
+mod recipes;
 mod resweep;
 mod sdk;
 mod store;

@@ -1,6 +1,6 @@
 //! Made-up conversations: the same seed gives the same texts.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Bench;
 use crate::domain::group::{GroupSpec, MemberKind};
@@ -83,6 +83,13 @@ pub(super) async fn pattern_group(bench: &Bench, project: &ProjectId) -> anyhow:
         let scorer = bench.store.create_scorer(project, &draft, now).await?;
         members.push(json!({"kind": "pattern", "refId": scorer.id}));
     }
+    group_of(bench, project, &json!(members)).await
+}
+
+/// A live group of these members, for every session that was quiet for two minutes.
+pub(super) async fn group_of(bench: &Bench, project: &ProjectId, members: &Value) -> anyhow::Result<()> {
+    use crate::clock::Clock as _;
+    let now = bench.clock.now();
     let group = GroupSpec::create(&json!({
         "name": "bench", "members": members,
         "online": {"enabled": true, "sampleRate": 1, "alertThreshold": null, "severity": "low", "scope": "session",
@@ -132,7 +139,8 @@ fn turn_of(random: &SeededEntropy, session: u64, turn: u64, start: crate::domain
     }
 }
 
-fn text(random: &SeededEntropy, words: usize) -> String {
+/// So many words.
+pub(super) fn text(random: &SeededEntropy, words: usize) -> String {
     let word = |_| WORDS[usize::try_from(random.below(WORDS.len() as u64)).unwrap_or(0)];
     (0..words).map(word).collect::<Vec<_>>().join(" ")
 }

@@ -2,7 +2,9 @@
 
 mod data;
 mod empty_sweep;
+mod judge;
 mod process;
+mod scorers;
 mod sweep;
 
 use std::sync::Arc;
@@ -13,7 +15,9 @@ use tempfile::TempDir;
 use super::args::BenchCommand;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
+use crate::app::customs;
 use crate::clock::ManualClock;
+use crate::config::Config;
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
@@ -30,6 +34,8 @@ pub async fn run(command: &BenchCommand, style: Style) -> anyhow::Result<String>
     match command {
         BenchCommand::Sweep(args) => answer(&sweep::measure(args).await?, args.common.json, style),
         BenchCommand::EmptySweep(args) => answer(&empty_sweep::measure(args).await?, args.common.json, style),
+        BenchCommand::Scorers(args) => answer(&scorers::measure(args).await?, args.common.json, style),
+        BenchCommand::Judge(args) => answer(&judge::measure(args).await?, args.common.json, style),
     }
 }
 
@@ -102,16 +108,22 @@ struct Bench {
 }
 
 impl Bench {
-    /// An empty SQLite database in a temporary folder.
+    /// An empty SQLite database in a temporary folder, and no judge.
     async fn start(seed: u64) -> anyhow::Result<Self> {
+        let judges = JudgeClient::new(JudgeSettings::default()).map_err(anyhow::Error::msg)?;
+        Self::with_judges(seed, judges).await
+    }
+
+    /// The same with a judge.
+    async fn with_judges(seed: u64, judges: JudgeClient) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("afterword-bench-").tempdir()?;
         let random = Arc::new(SeededEntropy::new(seed));
         let entropy: Arc<dyn Entropy> = random.clone();
         let url = format!("sqlite://{}", folder.path().join("bench.db").display());
         let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await?;
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000)));
-        let judges = JudgeClient::new(JudgeSettings::default()).map_err(anyhow::Error::msg)?;
-        let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), settings());
+        let customs = customs(&Config::default()).map_err(anyhow::Error::msg)?;
+        let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), customs, settings());
         Ok(Self { folder, store, clock, worker, random })
     }
 

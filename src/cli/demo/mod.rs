@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::DemoArgs;
 use super::terminal::Style;
-use crate::app::{judges, worker_settings};
+use crate::app::{customs, judges, worker_settings};
 use crate::clock::{Clock as _, ManualClock, SystemClock};
 use crate::config::Config;
 use crate::domain::ids::ProjectId;
@@ -56,8 +56,9 @@ impl Demo {
         let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await?;
         let clock = Arc::new(ManualClock::at(SystemClock::default().now() + Micros::seconds(-1_800)));
         let project = store.default_project(clock.now()).await?.id;
-        let judge = Arc::new(judges(&config.judge).map_err(anyhow::Error::msg)?);
-        let worker = Worker::new(store.clone(), clock.clone(), entropy, judge, worker_settings(config));
+        let judge = Arc::new(judges(config).map_err(anyhow::Error::msg)?);
+        let customs = customs(config).map_err(anyhow::Error::msg)?;
+        let worker = Worker::new(store.clone(), clock.clone(), entropy, judge, customs, worker_settings(config));
         Ok(Self { store, clock, worker, project, script: Script::bundled()? })
     }
 

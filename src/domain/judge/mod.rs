@@ -1,15 +1,21 @@
 //! Judges: what an LLM is asked about a conversation, and how its reply is read.
 
+#[cfg(test)]
+pub(crate) mod attacks;
+mod models;
 mod prompt;
 mod reply;
+mod scale;
 mod spec;
 
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 
-pub use prompt::{Messages, Question};
+pub use models::{Model, ModelTable, USUAL_CONTEXT};
+pub use prompt::{Answer, Messages, Question};
 pub use reply::{Unreadable, read, schema};
+pub use scale::Scale;
 pub use spec::JudgeSpec;
 
 /// What came of asking a judge: worth keeping, since it was paid for.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::Judgement;
-use super::prompt::Question;
+use super::prompt::{Answer, Question};
+use super::scale::Scale;
 use crate::domain::group::whole;
 use crate::domain::outcome::{Goodness, Outcome};
 
@@ -39,6 +40,12 @@ pub enum Unreadable {
     /// The rating is missing or of another type.
     #[error("its \"rating\" was neither a number nor null")]
     NoRating,
+    /// The pass is missing or of another type.
+    #[error("its \"pass\" was neither true, false nor null")]
+    NoPass,
+    /// The choice is missing or of another type.
+    #[error("its \"choice\" was neither a label, a list of labels nor null")]
+    NoChoice,
     /// The justification is missing or of another type.
     #[error("its \"justification\" was not a text")]
     NoJustification,
@@ -47,24 +54,41 @@ pub enum Unreadable {
     NoEvidence,
 }
 
-/// The JSON schema of a reply, for structured output. It allows one value of `nonce`.
-pub fn schema(nonce: &str) -> Value {
+/// The JSON schema of a reply with this answer, for structured output. It allows one value of `nonce`.
+/// Its bounds keep models that are held to it from going on without end.
+pub fn schema(nonce: &str, answer: &Answer) -> Value {
+    let (key, form) = match answer {
+        Answer::Rating(scale) => {
+            let told = match scale {
+                Scale::Rating => "0 to 10, or null where there is no basis for a rating",
+                Scale::Relevancy => "0 to 5, or null where there is no basis for a rating",
+                Scale::YesNo => "1 where it holds, 0 where it does not, null where that can't be told",
+            };
+            ("rating", json!({"type": ["number", "null"], "description": told}))
+        }
+        Answer::PassFail => ("pass", json!({"type": ["boolean", "null"]})),
+        Answer::Choice(scores) => {
+            let labels: Vec<&String> = scores.keys().collect();
+            let label = json!({"type": "string", "enum": labels});
+            ("choice", json!({"anyOf": [label, {"type": "array", "items": label}, {"type": "null"}]}))
+        }
+    };
     json!({
         "type": "object",
         "properties": {
             "nonce": {"type": "string", "enum": [nonce]},
-            "rating": {"type": ["number", "null"], "description": "0 to 10, or null where there is no basis for a rating"},
-            "justification": {"type": "string"},
-            "evidence": {"type": ["array", "null"], "items": {"type": "integer"}},
+            key: form,
+            "justification": {"type": "string", "maxLength": 800},
+            "evidence": {"type": ["array", "null"], "items": {"type": "integer"}, "maxItems": 20},
         },
-        "required": ["nonce", "rating", "justification", "evidence"],
+        "required": ["nonce", key, "justification", "evidence"],
         "additionalProperties": false,
     })
 }
 
 /// Reads the reply to `question`, asked with `nonce`.
 ///
-/// A rating outside 0-10 is read, and is a failure: it is never clamped and no repair is asked for. `null` declines. Cited
+/// A rating outside its scale is read, and is a failure: it is never clamped and no repair is asked for. `null` declines. Cited
 /// turns that the judge was not shown are left out, and the justification says how many.
 ///
 /// # Errors
@@ -86,25 +110,74 @@ pub fn read(text: &str, nonce: &str, question: &Question) -> Result<Judgement, U
         Value::String(given) if given == nonce => {}
         _ => return Err(Unreadable::OtherNonce),
     }
-    let rating =
-        value("rating")?.filter(|rating| rating.is_number() || rating.is_null()).ok_or(Unreadable::NoRating)?;
+    let said = match question.answer() {
+        Answer::Rating(scale) => rating(value("rating")?, *scale)?,
+        Answer::PassFail => pass(value("pass")?)?,
+        Answer::Choice(_) => choice(value("choice")?, question.answer())?,
+    };
     let justification = value("justification")?.and_then(Value::as_str).ok_or(Unreadable::NoJustification)?;
     let (evidence, missing) = citations(value("evidence")?, question)?;
     let justification = told(justification, missing);
-    let outcome = match rating.as_f64() {
-        None if justification.is_empty() => Outcome::Declined { reason: "the judge gave no reason".to_owned() },
-        None => Outcome::Declined { reason: justification.clone() },
-        Some(number) => Goodness::from_rating(number).map_or_else(
-            || Outcome::failed(format!("the judge's rating {rating} is outside 0-10")),
-            |goodness| Outcome::Scored { goodness },
-        ),
-    };
+    let outcome = said.unwrap_or_else(|| Outcome::Declined {
+        reason: if justification.is_empty() { "the judge gave no reason".to_owned() } else { justification.clone() },
+    });
     Ok(Judgement {
         outcome,
         justification: (!justification.is_empty()).then_some(justification),
         evidence,
         shown: Some(question.share()),
     })
+}
+
+/// The outcome of a rating; `None` declines.
+fn rating(value: Option<&Value>, scale: Scale) -> Result<Option<Outcome>, Unreadable> {
+    match value {
+        Some(Value::Null) => Ok(None),
+        Some(Value::Number(number)) => Ok(Some(number.as_f64().and_then(|it| scale.goodness(it)).map_or_else(
+            || Outcome::failed(format!("the judge's rating {number} is outside {}", scale.name())),
+            |goodness| Outcome::Scored { goodness },
+        ))),
+        _ => Err(Unreadable::NoRating),
+    }
+}
+
+/// The outcome of yes or no; `None` declines.
+fn pass(value: Option<&Value>) -> Result<Option<Outcome>, Unreadable> {
+    match value {
+        Some(Value::Null) => Ok(None),
+        Some(Value::Bool(pass)) => {
+            let goodness = if *pass { Goodness::GOOD } else { Goodness::BAD };
+            Ok(Some(Outcome::Scored { goodness }))
+        }
+        _ => Err(Unreadable::NoPass),
+    }
+}
+
+/// The outcome of labels, the mean where there are several; `None` declines. A label that was not offered is a failure.
+fn choice(value: Option<&Value>, answer: &Answer) -> Result<Option<Outcome>, Unreadable> {
+    let labels: Vec<&str> = match value {
+        Some(Value::Null) => return Ok(None),
+        Some(Value::String(label)) => vec![label.as_str()],
+        Some(Value::Array(labels)) => {
+            labels.iter().map(Value::as_str).collect::<Option<_>>().ok_or(Unreadable::NoChoice)?
+        }
+        _ => return Err(Unreadable::NoChoice),
+    };
+    let mut sum = 0.0;
+    for label in &labels {
+        let Some(score) = answer.goodness_of(label) else {
+            let label: String = label.chars().take(100).collect();
+            return Ok(Some(Outcome::failed(format!("the judge's choice \"{label}\" is none of its labels"))));
+        };
+        sum += score;
+    }
+    #[allow(clippy::cast_precision_loss, reason = "a reply holds few labels")]
+    let mean = sum / labels.len() as f64;
+    // The noise of float order must not push a mean below a gate's floor.
+    Ok(Some(Goodness::new((mean * 1e9).round() / 1e9).map_or_else(
+        || Outcome::failed("the judge's list of choices was empty"),
+        |goodness| Outcome::Scored { goodness },
+    )))
 }
 
 /// What stands inside one code fence, where the whole text is one.

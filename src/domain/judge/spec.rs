@@ -1,11 +1,14 @@
 //! Judges as people save them: reading new ones and sparse patches from the wire, with every problem told at once.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::prompt::same_label;
 use crate::domain::group::{OnlineProfile, Scope, Severity, merge_online};
 use crate::domain::problems::Problems;
-use crate::domain::scorer::Rubric;
+use crate::domain::scorer::{JudgeOutput, Rubric};
 use crate::domain::transcript::ToolContext;
 
 /// The longest text of a rubric, in characters.
@@ -156,6 +159,52 @@ fn merge_rubric(rubric: &mut Rubric, patch: &Map<String, Value>, problems: &mut 
         Some(Value::Bool(given)) => rubric.requires_expected = *given,
         Some(_) => problems.add("judge.requiresExpected must be true or false"),
     }
+    match patch.get("output") {
+        None => {}
+        Some(Value::Null) => rubric.output = JudgeOutput::default(),
+        Some(given) => match serde_json::from_value(given.clone()) {
+            Ok(output) => rubric.output = output,
+            Err(_) => problems.add("judge.output must be rating, pass_fail or choice"),
+        },
+    }
+    if let Some(given) = patch.get("choiceScores") {
+        rubric.choice_scores = choice_scores(given, problems);
+    }
+    let is_choice = rubric.output == JudgeOutput::Choice;
+    problems.unless(!is_choice || !rubric.choice_scores.is_empty(), || {
+        "judge.choiceScores must give each label its goodness, for example {\"good\": 1, \"bad\": 0}".to_owned()
+    });
+}
+
+/// The most labels a judge chooses from, and the longest of them in characters.
+const MOST_LABELS: usize = 50;
+const LONGEST_LABEL: usize = 100;
+
+fn choice_scores(given: &Value, problems: &mut Problems) -> BTreeMap<String, f64> {
+    let mut scores = BTreeMap::new();
+    let given = match given {
+        Value::Null => return scores,
+        Value::Object(given) if given.len() <= MOST_LABELS => given,
+        _ => {
+            problems.add(format!("judge.choiceScores must be an object of at most {MOST_LABELS} labels"));
+            return scores;
+        }
+    };
+    let mut seen = BTreeSet::new();
+    for (label, score) in given {
+        let label = label.trim();
+        problems.unless(!label.is_empty() && fits(label, LONGEST_LABEL), || {
+            format!("judge.choiceScores: a label must be 1-{LONGEST_LABEL} characters")
+        });
+        problems.unless(seen.insert(same_label(label)), || {
+            format!("judge.choiceScores: \"{label}\" is there twice, but for case and space")
+        });
+        match score.as_f64().filter(|score| (0.0..=1.0).contains(score)) {
+            Some(score) => drop(scores.insert(label.to_owned(), score)),
+            None => problems.add(format!("judge.choiceScores: \"{label}\" must have a score between 0 and 1")),
+        }
+    }
+    scores
 }
 
 fn check_online(online: &Map<String, Value>, problems: &mut Problems) {
@@ -247,5 +296,27 @@ mod tests {
         }
         assert_eq!(JudgeSpec::create(&json!({})).expect_err("problems").to_string(), NAME);
         assert!(JudgeSpec::create(&json!([])).is_err());
+    }
+
+    #[test]
+    fn what_a_judge_answers_with_is_read_and_left_out_where_it_is_a_rating() {
+        let bare = made(&json!({"name": "n", "judge": {"output": "rating"}}));
+        assert_eq!(json!(bare.judge), json!(Rubric::default()));
+        assert_eq!(json!(bare.judge).get("output"), None);
+        let scores = json!({" Good ": 1, "bad": 0});
+        let choice = made(&json!({"name": "n", "judge": {"output": "choice", "choiceScores": scores}}));
+        assert_eq!(choice.judge.output, JudgeOutput::Choice);
+        assert_eq!(json!(choice.judge.choice_scores), json!({"Good": 1.0, "bad": 0.0}));
+        for (judge, part) in [
+            (json!({"output": "text"}), "judge.output must be rating, pass_fail or choice"),
+            (json!({"output": "choice"}), "judge.choiceScores must give each label"),
+            (json!({"choiceScores": []}), "must be an object"),
+            (json!({"choiceScores": {"a": 1.5}}), "\"a\" must have a score"),
+            (json!({"choiceScores": {"a": 1, " A": 0}}), "is there twice"),
+            (json!({"choiceScores": {" ": 1}}), "a label must be 1-100"),
+        ] {
+            let text = JudgeSpec::create(&json!({"name": "n", "judge": judge})).expect_err("a problem").to_string();
+            assert!(text.contains(part), "{text} lacks {part:?}");
+        }
     }
 }

@@ -3,7 +3,8 @@
 use regex::{Regex, RegexBuilder};
 
 use super::phrase::{Haystack, Phrase};
-use super::{Condition, Connector, Detector, Quote, Sides, Source};
+use super::{Condition, Connector, Detector, Place, Quote, Sides, Source};
+use crate::domain::content::Speaker;
 
 /// How large a compiled expression may grow, in bytes. Together with an engine that is linear in the text, it bounds what
 /// one condition can cost.
@@ -21,8 +22,13 @@ pub(super) struct Row {
 
 #[derive(Debug)]
 enum Finder {
-    Phrase { phrase: Phrase, value: String },
+    Phrase {
+        phrase: Phrase,
+        value: String,
+    },
     Regex(Regex),
+    /// A model is asked, elsewhere.
+    Meaning(String),
 }
 
 /// Both sides, each made comparable at most once however many rows read it.
@@ -50,6 +56,8 @@ impl Row {
                 value: condition.value.clone(),
             },
             Detector::Regex => Finder::Regex(compile_regex(&condition.value, condition.case_sensitive)?),
+            Detector::Semantic if condition.value.trim().is_empty() => return Err("the condition is blank".to_owned()),
+            Detector::Semantic => Finder::Meaning(condition.value.clone()),
         };
         let reads = |source| condition.sources.contains(&source) || condition.sources.contains(&Source::Trace);
         Ok(Self {
@@ -61,36 +69,52 @@ impl Row {
         })
     }
 
-    fn find<'t>(&'t self, texts: &'t Texts<'t>) -> Option<Found<'t>> {
-        let output = self.reads_output.then_some(&texts.output);
-        let input = self.reads_input.then_some(&texts.input);
-        output.into_iter().chain(input).find_map(|side| {
+    /// What a model is asked about this row, and of whom it reads: the user, the agent. `None` where none is asked.
+    pub(super) fn meaning(&self) -> Option<(&str, bool, bool)> {
+        match &self.finder {
+            Finder::Meaning(value) => Some((value, self.reads_input, self.reads_output)),
+            Finder::Phrase { .. } | Finder::Regex(_) => None,
+        }
+    }
+
+    /// Whether anything is found, and where. `answer` is what a model said of this row; `None` is not known.
+    fn find<'t>(&'t self, texts: &'t Texts<'t>, answer: Option<bool>) -> (Option<bool>, Option<Found<'t>>) {
+        let output = self.reads_output.then_some((Speaker::Agent, &texts.output));
+        let input = self.reads_input.then_some((Speaker::User, &texts.input));
+        if let Finder::Meaning(value) = &self.finder {
+            return (answer, (answer == Some(true)).then_some(Found::Meaning(value)));
+        }
+        let found = output.into_iter().chain(input).find_map(|(speaker, side)| {
             let start = match &self.finder {
                 Finder::Phrase { phrase, .. } => side.find(phrase)?,
                 Finder::Regex(regex) => regex.find(side.text())?.start(),
+                Finder::Meaning(_) => return None,
             };
-            Some(Found { finder: &self.finder, side, start })
-        })
+            Some(Found::Text { finder: &self.finder, speaker, side, start })
+        });
+        (Some(found.is_some()), found)
     }
 }
 
-/// Where a row found something. The quote is drawn only for the row that decides: it may cost as much as the search.
+/// What a row found. The quote is drawn only for the row that decides: it may cost as much as the search.
 #[derive(Clone, Copy)]
-struct Found<'t> {
-    finder: &'t Finder,
-    side: &'t Haystack<'t>,
-    start: usize,
+enum Found<'t> {
+    Text { finder: &'t Finder, speaker: Speaker, side: &'t Haystack<'t>, start: usize },
+    Meaning(&'t str),
 }
 
 impl Found<'_> {
     fn quote(self) -> Quote {
-        match self.finder {
-            Finder::Phrase { phrase, value } => Quote::new(Some(value), self.side.original(phrase, self.start)),
-            Finder::Regex(regex) => {
-                let found = regex.find_at(self.side.text(), self.start);
-                Quote::new(None, found.map_or("", |found| found.as_str()))
-            }
-        }
+        let (finder, speaker, side, start) = match self {
+            Self::Meaning(value) => return Quote::new(None, value, None),
+            Self::Text { finder, speaker, side, start } => (finder, speaker, side, start),
+        };
+        let (phrase, found) = match finder {
+            Finder::Phrase { phrase, value } => (Some(value), side.original(phrase, start)),
+            Finder::Regex(regex) => (None, regex.find_at(side.text(), start).map_or("", |found| found.as_str())),
+            Finder::Meaning(_) => (None, ""),
+        };
+        Quote::new(phrase, found, Some(Place { speaker, offset: side.offset_of(found) }))
     }
 }
 
@@ -114,23 +138,59 @@ pub(super) fn compile_regex(value: &str, case_sensitive: bool) -> Result<Regex, 
     })
 }
 
-/// Folds the rows left to right. The first row's connector joins nothing; `nor` is "and not".
-pub(super) fn fold<'t>(rows: &'t [Row], texts: &'t Texts<'t>) -> (bool, Option<Quote>) {
-    let mut holds = false;
-    let mut what: Option<Found<'t>> = None;
+/// Folds the rows left to right. The first row's connector joins nothing; `nor` is "and not". `answers` tells what models said
+/// of the rows that ask one, by their place; where that is not known the whole may still be. What was found belongs to the
+/// row that decided.
+pub(super) fn fold<'t>(
+    rows: &'t [Row],
+    texts: &'t Texts<'t>,
+    answers: impl Fn(usize) -> Option<bool>,
+) -> (Option<bool>, Option<Quote>) {
+    let mut holds = Some(false);
+    let mut what: Option<Found<'_>> = None;
     for (index, row) in rows.iter().enumerate() {
         let connector = if index == 0 { Connector::Or } else { row.connector };
-        if holds == (connector == Connector::Or) {
+        if decided(holds, connector) {
             continue;
         }
-        let found = row.find(texts);
-        let row_holds = found.is_some() != row.negate;
+        let (is_there, found) = row.find(texts, if row.meaning().is_some() { answers(index) } else { None });
+        let row_holds = is_there.map(|is_there| is_there != row.negate);
         holds = match connector {
-            Connector::And | Connector::Or => row_holds,
-            Connector::Nor => !row_holds,
+            Connector::Or => either(holds, row_holds),
+            Connector::And => both(holds, row_holds),
+            Connector::Nor => both(holds, row_holds.map(|row_holds| !row_holds)),
         };
         let speaks_for_it = !row.negate && connector != Connector::Nor;
-        what = if holds { what.or(found.filter(|_| speaks_for_it)) } else { None };
+        what = if holds == Some(false) { None } else { what.or(found.filter(|_| speaks_for_it)) };
     }
     (holds, what.map(Found::quote))
+}
+
+/// The rows whose answers a model must give, by their place: none where the others decide.
+pub(super) fn open_questions<'t>(rows: &'t [Row], texts: &'t Texts<'t>) -> Vec<usize> {
+    if rows.iter().all(|row| row.meaning().is_none()) || fold(rows, texts, |_| None).0.is_some() {
+        return Vec::new();
+    }
+    rows.iter().enumerate().filter(|(_, row)| row.meaning().is_some()).map(|(index, _)| index).collect()
+}
+
+/// Whether a row of this connector can't change what stands above it.
+fn decided(above: Option<bool>, connector: Connector) -> bool {
+    above == Some(connector == Connector::Or)
+}
+
+fn both(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    match (a, b) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+fn either(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    match (a, b) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (Some(false), Some(false)) => Some(false),
+        _ => None,
+    }
 }

@@ -2,11 +2,17 @@
 
 mod conditions;
 mod phrase;
+mod templates;
 mod wire;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::templates::{Template, template, templates};
+
 use self::conditions::{Row, Texts};
+use super::content::Speaker;
 use super::group::Severity;
 use super::outcome::Goodness;
 
@@ -42,6 +48,8 @@ pub enum Detector {
     Phrase,
     /// For a regular expression, in the text as it came.
     Regex,
+    /// For what is meant: a model is asked.
+    Semantic,
 }
 
 /// One row of a pattern.
@@ -74,7 +82,7 @@ pub struct PatternSpec {
     /// How people sort it, at most 200 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// `contains` or `regex`, for lists; the conditions decide.
+    /// `contains`, `regex` or `semantic`, for lists; the conditions decide.
     pub detector_kind: String,
     /// What conditions made from legacy fields read.
     pub match_target: Vec<Source>,
@@ -103,27 +111,52 @@ pub struct Sides<'a> {
     pub output: &'a str,
 }
 
+/// Where something stands in one side of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Whose side.
+    pub speaker: Speaker,
+    /// Where it begins in the text of that side, in bytes.
+    pub offset: usize,
+}
+
 /// The piece of text that made a pattern match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quote {
-    /// The phrase that was looked for; `None` where it was an expression.
+    /// The phrase that was looked for; `None` where it was something else.
     pub phrase: Option<String>,
-    /// What was found, as it stands in the text: at most 80 characters, zero bytes replaced.
+    /// What was found, as it stands in the text, or the condition that a model found to hold: at most 80 characters, zero
+    /// bytes replaced.
     pub excerpt: String,
+    /// Where it stands; `None` where a model found the condition to hold.
+    pub place: Option<Place>,
 }
 
 /// The longest excerpt, in characters.
 const EXCERPT: usize = 80;
 
 impl Quote {
-    fn new(phrase: Option<&String>, found: &str) -> Self {
+    fn new(phrase: Option<&String>, found: &str, place: Option<Place>) -> Self {
         let mut excerpt: String = found.chars().take(EXCERPT).collect();
         if found.chars().nth(EXCERPT).is_some() {
             excerpt.pop();
             excerpt.push('…');
         }
-        Self { phrase: phrase.cloned(), excerpt: excerpt.replace('\0', "\u{fffd}") }
+        Self { phrase: phrase.cloned(), excerpt: excerpt.replace('\0', "\u{fffd}"), place }
     }
+}
+
+/// What a model must be asked before a pattern can tell whether it matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenQuestion {
+    /// The place of the row that asks, from 0.
+    pub row: usize,
+    /// The condition, in words.
+    pub condition: String,
+    /// Whether it reads what the user said.
+    pub reads_input: bool,
+    /// Whether it reads what the agent said.
+    pub reads_output: bool,
 }
 
 /// What a pattern made of a conversation.
@@ -169,10 +202,22 @@ impl Pattern {
         Ok(Self { rows, match_is_good: spec.polarity == "proper" })
     }
 
-    /// Reads both sides of a conversation.
-    pub fn read(&self, sides: &Sides<'_>) -> Match {
-        let (matched, what) = conditions::fold(&self.rows, &Texts::of(sides));
-        Match { matched, what }
+    /// What models must be asked about a conversation. Nothing where the other rows decide, however the answers were.
+    pub fn open_questions(&self, sides: &Sides<'_>) -> Vec<OpenQuestion> {
+        let open = conditions::open_questions(&self.rows, &Texts::of(sides));
+        open.into_iter()
+            .filter_map(|row| {
+                let (condition, reads_input, reads_output) = self.rows[row].meaning()?;
+                Some(OpenQuestion { row, condition: condition.to_owned(), reads_input, reads_output })
+            })
+            .collect()
+    }
+
+    /// Reads both sides of a conversation. `answers` holds what models said of the rows that ask one, by the row's place.
+    /// `None`: an answer that decides is missing.
+    pub fn read(&self, sides: &Sides<'_>, answers: &BTreeMap<usize, bool>) -> Option<Match> {
+        let (matched, what) = conditions::fold(&self.rows, &Texts::of(sides), |row| answers.get(&row).copied());
+        matched.map(|matched| Match { matched, what })
     }
 
     /// How good that is: a match is bad, and good where the polarity is `proper`.
@@ -191,6 +236,10 @@ mod tests {
     fn pattern(conditions: &Value) -> Pattern {
         let spec = PatternSpec::create(&json!({"name": "p", "conditions": conditions})).expect("a spec");
         Pattern::compile(&spec).expect("a pattern")
+    }
+
+    fn read(pattern: &Pattern, sides: &Sides<'_>) -> Match {
+        pattern.read(sides, &BTreeMap::new()).expect("no model is asked")
     }
 
     fn said<'a>(input: &'a str, output: &'a str) -> Sides<'a> {
@@ -216,7 +265,7 @@ mod tests {
             (json!([row("or", "a1"), row("and", "b1"), row("or", "c1")]), "c1", true),
         ];
         for (conditions, output, expected) in rows {
-            assert_eq!(pattern(&conditions).read(&said("", output)).matched, expected, "{conditions} on {output:?}");
+            assert_eq!(read(&pattern(&conditions), &said("", output)).matched, expected, "{conditions} on {output:?}");
         }
     }
 
@@ -226,24 +275,31 @@ mod tests {
         for (source, in_input, in_output) in
             [("response", false, true), ("userMessage", true, false), ("trace", true, true)]
         {
-            assert_eq!(on(source).read(&said("I want to CANCEL", "done")).matched, in_input, "{source}");
-            assert_eq!(on(source).read(&said("hello", "I cancelled it")).matched, in_output, "{source}");
+            assert_eq!(read(&on(source), &said("I want to CANCEL", "done")).matched, in_input, "{source}");
+            assert_eq!(read(&on(source), &said("hello", "I cancelled it")).matched, in_output, "{source}");
         }
     }
 
     #[test]
     fn the_quote_is_from_the_row_that_decided_and_from_the_original_text() {
         let either = pattern(&json!([row("and", "alpha"), row("and", "beta"), row("or", "gamma")]));
-        let found = either.read(&said("", "alpha and GAMMA"));
-        assert_eq!(found.what, Some(Quote { phrase: Some("gamma".into()), excerpt: "GAMMA".into() }));
+        let found = read(&either, &said("", "alpha and GAMMA"));
+        assert_eq!(
+            found.what,
+            Some(Quote {
+                phrase: Some("gamma".into()),
+                excerpt: "GAMMA".into(),
+                place: Some(Place { speaker: Speaker::Agent, offset: 10 })
+            })
+        );
         assert_eq!(found.detail(), "matched (\"GAMMA\")");
         let long = pattern(&json!([{"value": "x+", "detector": "regex"}]));
-        let quote = long.read(&said("", &"X".repeat(500))).what.expect("a quote");
+        let quote = read(&long, &said("", &"X".repeat(500))).what.expect("a quote");
         assert_eq!(quote.phrase, None);
         assert_eq!(quote.excerpt.chars().count(), 80);
         let absent = pattern(&json!([{"value": "disclaimer", "detector": "phrase", "negate": true}]));
-        assert_eq!(absent.read(&said("", "hello")).detail(), "matched (nothing excluded was said)");
-        assert_eq!(absent.read(&said("", "a disclaimer")).detail(), "no match");
+        assert_eq!(read(&absent, &said("", "hello")).detail(), "matched (nothing excluded was said)");
+        assert_eq!(read(&absent, &said("", "a disclaimer")).detail(), "no match");
     }
 
     #[test]
@@ -266,7 +322,32 @@ mod tests {
     #[test]
     fn an_expression_that_backtracks_elsewhere_is_linear_here() {
         let pattern = pattern(&json!([{"value": "(a+)+$", "detector": "regex"}]));
-        assert!(!pattern.read(&said("", &format!("{}b", "a".repeat(100_000)))).matched);
+        assert!(!read(&pattern, &said("", &format!("{}b", "a".repeat(100_000)))).matched);
+    }
+
+    fn asks(connector: &str, condition: &str) -> Value {
+        json!({"connector": connector, "value": condition, "detector": "semantic", "sources": ["trace"]})
+    }
+
+    #[test]
+    fn a_model_is_asked_only_where_the_other_rows_do_not_decide() {
+        let dodge = pattern(&json!([row("and", "refund"), asks("and", "the agent dodges")]));
+        assert_eq!(dodge.open_questions(&said("", "hello")), []);
+        assert_eq!(read(&dodge, &said("", "hello")).detail(), "no match");
+        let open = dodge.open_questions(&said("", "a refund"));
+        let expected =
+            OpenQuestion { row: 1, condition: "the agent dodges".into(), reads_input: true, reads_output: true };
+        assert_eq!(open, [expected]);
+        assert_eq!(dodge.read(&said("", "a refund"), &BTreeMap::new()), None, "the answer decides");
+        let yes = dodge.read(&said("", "a refund"), &BTreeMap::from([(1, true)])).expect("an answer");
+        assert_eq!(yes.detail(), "matched (\"refund\")");
+        let no = dodge.read(&said("", "a refund"), &BTreeMap::from([(1, false)])).expect("an answer");
+        assert!(!no.matched);
+        let alone = pattern(&json!([asks("and", "the agent dodges")]));
+        let yes = alone.read(&said("", "x"), &BTreeMap::from([(0, true)])).expect("an answer");
+        assert_eq!((yes.detail().as_str(), yes.what.expect("a quote").place), ("matched (\"the agent dodges\")", None));
+        let either = pattern(&json!([asks("and", "the agent dodges"), row("or", "refund")]));
+        assert_eq!(either.open_questions(&said("", "a refund")), []);
     }
 
     proptest! {
@@ -290,7 +371,7 @@ mod tests {
                     (Some(above), _) => above && !holds,
                 });
             }
-            let read = pattern(&Value::Array(conditions)).read(&said("", &text.join(" ")));
+            let read = read(&pattern(&Value::Array(conditions)), &said("", &text.join(" ")));
             prop_assert_eq!(Some(read.matched), expected);
             prop_assert!(read.matched || read.what.is_none());
         }

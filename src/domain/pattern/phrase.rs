@@ -45,6 +45,11 @@ impl<'a> Haystack<'a> {
         self.text
     }
 
+    /// Where a piece of the text stands in it, in bytes.
+    pub(super) fn offset_of(&self, piece: &str) -> usize {
+        (piece.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize).min(self.text.len())
+    }
+
     /// Where the phrase begins, in the comparable form.
     pub(super) fn find(&self, phrase: &Phrase) -> Option<usize> {
         let form = if phrase.case_sensitive { &self.exact } else { &self.folded };

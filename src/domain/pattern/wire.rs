@@ -15,9 +15,6 @@ const MOST_CONDITIONS: usize = 50;
 const LONGEST_VALUE: usize = 2000;
 
 const NO_CONDITION: &str = "Add at least one condition (includeTerms, regex, or semanticPrompt)";
-const NO_SEMANTICS: &str =
-    "semantic conditions are not available yet: use phrase or regex conditions, or put a judge into the scorer group";
-
 impl PatternSpec {
     /// Reads a new pattern from the wire. `null` counts as absent.
     ///
@@ -201,10 +198,7 @@ impl<'a> Reader<'a> {
         let detector = match text("detector") {
             None | Some("phrase") => Some(Detector::Phrase),
             Some("regex") => Some(Detector::Regex),
-            Some("semantic") => {
-                self.problems.add(format!("{place}: {NO_SEMANTICS}"));
-                return None;
-            }
+            Some("semantic") => Some(Detector::Semantic),
             Some(_) => None,
         };
         self.problems.unless(detector.is_some(), || format!("{place}.detector must be phrase, regex or semantic"));
@@ -242,6 +236,7 @@ impl<'a> Reader<'a> {
         let wrong = match detector {
             Detector::Phrase => Phrase::new(&text, case_sensitive).is_none().then(|| "the phrase is blank".to_owned()),
             Detector::Regex => compile_regex(&text, case_sensitive).err(),
+            Detector::Semantic => None,
         };
         match wrong {
             None => Some(text),
@@ -256,11 +251,6 @@ impl<'a> Reader<'a> {
     }
 
     fn legacy_conditions(&mut self, targets: &[Source]) -> Vec<Option<Condition>> {
-        if self.given("semanticPrompt").is_some_and(|prompt| prompt.as_str().is_none_or(|text| !text.trim().is_empty()))
-        {
-            self.problems.add(NO_SEMANTICS);
-            return vec![None];
-        }
         let further = match self.given("matchMode").map(Value::as_str) {
             None | Some(Some("any")) => Connector::Or,
             Some(Some("all")) => Connector::And,
@@ -275,6 +265,11 @@ impl<'a> Reader<'a> {
             .collect();
         if let Some(regex) = self.given("regex").filter(|regex| regex.as_str() != Some("")) {
             wanted.push(("regex".to_owned(), regex, Detector::Regex));
+        }
+        if let Some(prompt) =
+            self.given("semanticPrompt").filter(|prompt| prompt.as_str().is_none_or(|text| !text.trim().is_empty()))
+        {
+            wanted.push(("semanticPrompt".to_owned(), prompt, Detector::Semantic));
         }
         if wanted.is_empty() {
             return Vec::new();
@@ -300,10 +295,10 @@ impl<'a> Reader<'a> {
 
     /// The kind for lists: the given one, else the first row's.
     fn detector_kind(&mut self, spec: &mut PatternSpec) {
-        let kind = if spec.conditions.first().is_some_and(|row| row.detector == Detector::Regex) {
-            "regex"
-        } else {
-            "contains"
+        let kind = match spec.conditions.first().map(|row| row.detector) {
+            Some(Detector::Regex) => "regex",
+            Some(Detector::Semantic) => "semantic",
+            Some(Detector::Phrase) | None => "contains",
         };
         kind.clone_into(&mut spec.detector_kind);
         self.set(&mut spec.detector_kind, "detectorKind", "contains, regex or semantic", |v| {

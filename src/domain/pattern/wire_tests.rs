@@ -38,6 +38,12 @@ fn legacy_fields_become_conditions() {
     let regex = PatternSpec::create(&client_body(&json!({"detectorKind": "regex", "regex": "re+fund"})));
     let regex = regex.expect("a spec");
     assert_eq!((regex.conditions[0].detector, regex.detector_kind.as_str()), (Detector::Regex, "regex"));
+    let semantic = PatternSpec::create(&client_body(&json!({"includeTerms": ["a"], "semanticPrompt": "it dodges"})));
+    let semantic = semantic.expect("a spec");
+    assert_eq!(
+        (semantic.conditions[1].detector, semantic.conditions[1].connector),
+        (Detector::Semantic, Connector::Or)
+    );
 }
 
 #[test]
@@ -71,8 +77,8 @@ fn what_can_not_be_looked_for_is_refused_with_the_reason() {
         (json!({"regex": "(a{1000}){1000}"}), "when compiled"),
         (json!({"includeTerms": ["\u{3000}"]}), "includeTerms[0] must be text of 1-2000 characters"),
         (json!({"includeTerms": ["x".repeat(2001)]}), "includeTerms[0] must be text of 1-2000 characters"),
-        (json!({"semanticPrompt": "dodges"}), "semantic conditions are not available yet"),
-        (json!({"conditions": [{"detector": "semantic", "value": "x"}]}), "conditions[0]: semantic conditions are not"),
+        (json!({"semanticPrompt": 7}), "semanticPrompt must be text of 1-2000 characters"),
+        (json!({"conditions": [{"detector": "semantic", "value": " "}]}), "conditions[0].value must be text"),
         (json!({"conditions": [{"value": "x", "sources": ["mail"]}]}), "conditions[0].sources must list"),
         (json!({"conditions": vec![json!({"value": "x"}); 51]}), "conditions must be at most 50, not 51"),
         (json!({"includeTerms": ["x"], "matchTarget": ["mail"]}), "matchTarget must be a list of response"),

@@ -35,6 +35,15 @@ pub fn render(conversation: &Conversation, tools: ToolContext) -> String {
     blocks(conversation, tools).map(|(_, block)| block).collect()
 }
 
+/// The number of the turn that a place in [`render`]'s text lies in, `offset` in bytes.
+pub fn turn_at(conversation: &Conversation, tools: ToolContext, offset: usize) -> Option<u32> {
+    let mut end = 0;
+    blocks(conversation, tools).find_map(|(number, block)| {
+        end += block.len();
+        (offset < end).then_some(number)
+    })
+}
+
 /// Each turn's number and text. Joined, the texts are the whole transcript.
 fn blocks(conversation: &Conversation, tools: ToolContext) -> impl Iterator<Item = (u32, String)> {
     conversation.turns.iter().enumerate().map(move |(index, turn)| {

@@ -103,7 +103,8 @@ async fn read_back(server: &Server, group: &str) {
     let sessions = list(server.caller.get("/agent-monitoring/sessions").await, "sessions");
     let parcel = sessions.iter().find(|session| session["sessionId"] == "parcel").unwrap();
     assert_eq!((&parcel["turnCount"], &parcel["judgeRating"]), (&json!(2), &json!(4)));
-    assert_eq!(parcel["judges"], json!([{"name": "Support (group)", "rating": 4}]));
+    let rail = json!([{"name": "Support (group)", "rating": 4, "scorecardScore": 50, "band": "Poor"}]);
+    assert_eq!(parcel["judges"], rail);
 
     let signals = list(server.caller.get("/monitor/signals?limit=50").await, "signals");
     let signal = &signals[0];

@@ -1,12 +1,15 @@
 //! The HTTP API over real connections.
 
+mod approvals;
 mod auth;
 mod bad_input;
 mod catalogue;
+mod custom;
 mod explain;
 mod groups;
 mod milestone;
 mod otlp;
 mod resweeps;
+mod scorecards;
 mod spans;
 mod sweep;

@@ -1,12 +1,14 @@
 //! Judgements that were paid for: kept once, the first wins; every attempt is in the ledger.
 
-use afterword::domain::ids::{ScorerId, SessionId};
+use afterword::domain::ids::{GroupId, ScorerId, SessionId};
 use afterword::domain::judge::Judgement;
 use afterword::domain::outcome::{Goodness, Outcome};
-use afterword::store::JudgeCall;
+use afterword::domain::redact::Kind;
+use afterword::domain::time::{Micros, Timestamp};
+use afterword::store::{Asker, DailyLimits, JudgeCall, Purpose};
 
 use super::contract;
-use super::ctx::Ctx;
+use super::ctx::{Ctx, START};
 
 fn judgement(rating: f64) -> Judgement {
     Judgement {
@@ -27,7 +29,13 @@ fn call(attempt: i64, error: Option<&str>) -> JudgeCall {
         output_tokens: error.is_none().then_some(20),
         latency_ms: 12,
         error: error.map(str::to_owned),
+        outcome: if error.is_some() { "unavailable" } else { "scored" }.to_owned(),
+        cost: error.is_none().then_some(0.25),
     }
+}
+
+fn asker<'a>(session: &'a SessionId, scorer: &'a ScorerId) -> Asker<'a> {
+    Asker { session, scorer, group: None, purpose: Purpose::Live }
 }
 
 async fn an_answer_is_kept_once_and_the_first_wins(ctx: Ctx) {
@@ -37,7 +45,7 @@ async fn an_answer_is_kept_once_and_the_first_wins(ctx: Ctx) {
         let answer = judgement(rating);
         let calls = [call(1, Some("busy")), call(2, None)];
         let kept = Some((key, &answer));
-        ctx.store.keep_judgement(&ctx.project, &session, &scorer, &calls, kept, ctx.now()).await.unwrap();
+        ctx.store.keep_judgement(&ctx.project, asker(&session, &scorer), &calls, kept, ctx.now()).await.unwrap();
     };
     assert_eq!(ctx.store.judgement(&ctx.project, "k").await.unwrap(), None);
     keep("k", 7.0).await;
@@ -56,9 +64,92 @@ async fn an_answer_is_kept_once_and_the_first_wins(ctx: Ctx) {
 
 async fn a_cost_without_an_answer_is_kept_too(ctx: Ctx) {
     let (session, scorer) = (SessionId::trusted("s"), ScorerId::trusted("j"));
-    ctx.store.keep_judgement(&ctx.project, &session, &scorer, &[call(1, Some("500"))], None, ctx.now()).await.unwrap();
-    ctx.store.keep_judgement(&ctx.project, &session, &scorer, &[], None, ctx.now()).await.unwrap();
+    ctx.store
+        .keep_judgement(&ctx.project, asker(&session, &scorer), &[call(1, Some("500"))], None, ctx.now())
+        .await
+        .unwrap();
+    ctx.store.keep_judgement(&ctx.project, asker(&session, &scorer), &[], None, ctx.now()).await.unwrap();
     assert_eq!((ctx.count("judge_calls").await, ctx.count("outcomes").await), (1, 0));
 }
 
-contract!(an_answer_is_kept_once_and_the_first_wins, a_cost_without_an_answer_is_kept_too);
+async fn usage_sums_up_what_calls_cost_and_came_to(ctx: Ctx) {
+    let (session, scorer, group) = (SessionId::trusted("s"), ScorerId::trusted("j"), GroupId::trusted("g"));
+    let keep = async |purpose: Purpose, calls: &[JudgeCall]| {
+        let asker = Asker { session: &session, scorer: &scorer, group: Some(&group), purpose };
+        ctx.store.keep_judgement(&ctx.project, asker, calls, None, ctx.now()).await.unwrap();
+    };
+    keep(Purpose::Live, &[call(1, Some("busy")), call(2, None)]).await;
+    keep(Purpose::Live, &[call(1, None)]).await;
+    keep(Purpose::DryRun, &[call(1, None)]).await;
+    ctx.at_second(60);
+    keep(Purpose::Live, &[call(1, None)]).await;
+    let rows = ctx.store.usage(&ctx.project, START, START + Micros::seconds(60)).await.unwrap();
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| (row.purpose.as_str(), row.outcome.as_str(), row.calls, row.priced, row.cost, row.output_tokens))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("dry-run", "scored", 1, 1, Some(0.25), 20),
+            ("live", "scored", 2, 2, Some(0.5), 40),
+            ("live", "unavailable", 1, 0, None, 0),
+        ]
+    );
+    assert_eq!((rows[1].input_tokens, rows[1].latency_ms, rows[1].model.as_str()), (200, 24, "m-1"));
+    let other = ctx.tenant("two").await;
+    assert_eq!(other.store.usage(&other.project, START, Timestamp::LATEST).await.unwrap(), []);
+    let columns = ["group_id", "kind", "outcome"];
+    let rows = ctx.raw().await.texts(&columns, "FROM judge_calls WHERE kind = 'dry-run'").await;
+    assert_eq!(rows, [["g", "dry-run", "scored"].map(|text| Some(text.to_owned())).to_vec()]);
+}
+
+async fn no_more_calls_are_taken_from_a_budget_than_it_has_however_many_ask(ctx: Ctx) {
+    let limits = DailyLimits { project: Some(7), group: None };
+    let tries = (0..20).map(|_| ctx.store.take_slot(&ctx.project, &[], limits, START));
+    let taken = futures::future::try_join_all(tries).await.unwrap();
+    assert_eq!(taken.iter().filter(|taken| **taken).count(), 7);
+    assert_eq!(ctx.store.slots_taken(&ctx.project, START).await.unwrap(), 7);
+    let tomorrow = Timestamp::start_of_day(START.day() + 1);
+    assert!(!ctx.store.take_slot(&ctx.project, &[], limits, tomorrow + Micros::new(-1)).await.unwrap());
+    assert!(ctx.store.take_slot(&ctx.project, &[], limits, tomorrow).await.unwrap());
+    let other = ctx.tenant("two").await;
+    assert!(other.store.take_slot(&other.project, &[], limits, START).await.unwrap());
+    let unlimited = DailyLimits::default();
+    assert!(ctx.store.take_slot(&ctx.project, &[], unlimited, START).await.unwrap());
+}
+
+async fn a_group_s_budget_is_its_own_and_what_is_not_taken_altogether_is_not_taken(ctx: Ctx) {
+    let limits = DailyLimits { project: Some(100), group: Some(1) };
+    let (a, b) = (GroupId::trusted("a"), GroupId::trusted("b"));
+    let take = async |groups: &[&GroupId]| {
+        let groups: Vec<GroupId> = groups.iter().map(|group| (*group).clone()).collect();
+        ctx.store.take_slot(&ctx.project, &groups, limits, START).await.unwrap()
+    };
+    assert!(take(&[&a, &b]).await, "on a");
+    assert!(!take(&[&a]).await);
+    assert!(take(&[&a, &b]).await, "on b");
+    assert!(!take(&[&a, &b]).await);
+    assert_eq!(ctx.store.slots_taken(&ctx.project, START).await.unwrap(), 2);
+}
+
+async fn what_a_project_has_hidden_is_its_own_choice(ctx: Ctx) {
+    let other = ctx.tenant("two").await;
+    assert_eq!(ctx.store.redaction(&ctx.project).await.unwrap(), None);
+    for kinds in [vec![Kind::Email, Kind::NationalId], vec![]] {
+        ctx.store.set_redaction(&ctx.project, Some(&kinds), START).await.unwrap();
+        assert_eq!(ctx.store.redaction(&ctx.project).await.unwrap(), Some(kinds));
+    }
+    assert_eq!(other.store.redaction(&other.project).await.unwrap(), None);
+    ctx.store.set_redaction(&ctx.project, None, START).await.unwrap();
+    assert_eq!(ctx.store.redaction(&ctx.project).await.unwrap(), None);
+}
+
+contract!(
+    an_answer_is_kept_once_and_the_first_wins,
+    a_cost_without_an_answer_is_kept_too,
+    usage_sums_up_what_calls_cost_and_came_to,
+    no_more_calls_are_taken_from_a_budget_than_it_has_however_many_ask,
+    a_group_s_budget_is_its_own_and_what_is_not_taken_altogether_is_not_taken,
+    what_a_project_has_hidden_is_its_own_choice,
+);

@@ -187,7 +187,7 @@ async fn a_gathering_holds_everything_that_judging_needs(ctx: Ctx) {
     let pattern = ScorerDraft { kind: MemberKind::Pattern, name: "Swears".to_owned(), spec: "{}".to_owned() };
     let pattern = ctx.store.create_scorer(&ctx.project, &pattern, ctx.now()).await.unwrap();
     let mut spec = live_with("g", judge.id.as_str(), |_| ());
-    let gone = Member { kind: MemberKind::Custom, ref_id: "never was".to_owned(), weight: 0.5, gate: true };
+    let gone = Member { weight: 0.5, gate: true, ..Member::plain(MemberKind::Custom, "never was") };
     spec.members.push(Member { kind: MemberKind::Pattern, ref_id: pattern.id.to_string(), ..gone.clone() });
     spec.members.push(gone);
     let group = ctx.group(&spec).await;

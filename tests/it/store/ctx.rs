@@ -298,7 +298,11 @@ pub fn live_with(name: &str, judge: &str, change: impl FnOnce(&mut OnlineProfile
     GroupSpec {
         name: name.to_owned(),
         description: None,
-        members: vec![Member { kind: MemberKind::Judge, ref_id: judge.to_owned(), weight: 1.0, gate: false }],
+        members: vec![Member::plain(MemberKind::Judge, judge)],
+        aggregation: None,
+        pass_threshold: None,
+        output_type: None,
+        scorecard_id: None,
         online: Some(online),
     }
 }
@@ -335,7 +339,10 @@ pub fn verdict(session: &GatheredSession, group: &GatheredGroup, round: i64, rat
             gated_by: None,
             justification: "because".to_owned(),
             coverage: 1.0,
+            pass: None,
+            scorecard: None,
         },
+        recipe: group.spec.recipe(group.scorecard.clone()),
         members: Vec::new(),
         incomplete: false,
         anchor_trace: conversation.anchor_trace().unwrap().clone(),

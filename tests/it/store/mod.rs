@@ -1,9 +1,11 @@
 //! The contract of the store: every operation, with the real decisions, stamped for both engines.
 
+mod actions;
 mod answers;
 mod catalogue;
 mod claiming;
 mod ctx;
+mod history;
 mod ingest;
 mod lists;
 mod opening;
@@ -13,6 +15,7 @@ pub mod raw;
 mod recording;
 mod recount;
 mod resweeps;
+mod scorecards;
 mod signals;
 mod soak;
 mod spans;

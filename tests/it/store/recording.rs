@@ -1,9 +1,11 @@
 //! Recording: a verdict and everything that follows from it, fenced by the lease, session by session.
 
 use afterword::domain::assessment::{Assessment, Ending, Goal, State};
+use afterword::domain::compose::{Aggregation, Category, Scorecard, ScorecardScore};
 use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
 use afterword::domain::outcome::{Goodness, Outcome, Permanence};
+use afterword::domain::redact::{Counts, Kind};
 use afterword::domain::time::Micros;
 use afterword::domain::verdict::{MemberReport, ScorerKind};
 use afterword::store::{Gathering, Recorded, SavedGroup, SessionEnd, SignalFilter, VerdictRow};
@@ -50,12 +52,18 @@ fn reports() -> Vec<MemberReport> {
         version: Some(3),
         weight: 0.1 + 0.2,
         gate: true,
+        pass_threshold: Some(0.8),
+        category: Category::Experience,
+        pinned: true,
         scorer_kind: ScorerKind::Model,
         outcome: Outcome::Scored { goodness: Goodness::new(0.285).unwrap() },
         detail: "3/10 (so so)".to_owned(),
         justification: Some("line one\nline \"two\"".to_owned()),
         evidence: vec![1, 2, 40],
+        facts: Some(serde_json::json!({"riskiestTool": "purge"})),
         shown: Some(1.0 / 3.0),
+        redactions: [(Kind::Email, 2)].into(),
+        out_of_budget: false,
     };
     let outcomes = [
         Outcome::Declined { reason: "can't tell".to_owned() },
@@ -70,11 +78,16 @@ fn reports() -> Vec<MemberReport> {
         version: None,
         weight: 1000.0,
         gate: false,
+        pass_threshold: None,
+        category: Category::Diagnostic,
+        pinned: false,
         scorer_kind,
         outcome,
         justification: None,
         evidence: Vec::new(),
         shown: None,
+        redactions: Counts::new(),
+        out_of_budget: false,
         ..base.clone()
     });
     std::iter::once(base.clone()).chain(others).collect()
@@ -90,6 +103,11 @@ async fn a_verdict_its_members_and_its_signal_are_written_in_one_and_read_back_a
     written.composition.gated_by = Some("Polite".to_owned());
     written.composition.coverage = 2.0 / 3.0;
     written.composition.mean = Some(0.1 + 0.2);
+    written.composition.pass = Some(false);
+    written.composition.scorecard = Some(ScorecardScore { score: 66.666_666_667, band: "Needs review".to_owned() });
+    written.recipe.aggregation = Aggregation::PassRate;
+    written.recipe.pass_threshold = Some(0.1 + 0.2);
+    written.recipe.scorecard = Scorecard { name: "Strict \"one\"".to_owned(), out_of: 10.0, ..Scorecard::default() };
     let written = written.clone();
     let end = SessionEnd { claim: gathering.sessions[0].claim.clone(), tries: vec![attempt] };
     ctx.at_second(150);
@@ -104,6 +122,9 @@ async fn a_verdict_its_members_and_its_signal_are_written_in_one_and_read_back_a
     assert_eq!((read.justification.as_str(), read.incomplete), ("because", true));
     assert_eq!((read.anchor_trace, read.last_turn_at), (written.anchor_trace, written.last_turn_at));
     assert_eq!((read.agent_name.as_deref(), read.turns, read.spans), (Some("Agent"), 2, 2));
+    assert_eq!((read.aggregation, read.pass_threshold), (Aggregation::PassRate, Some(0.1 + 0.2)));
+    assert_eq!((read.pass, read.scored), (Some(false), written.composition.scorecard));
+    assert_eq!((read.scorecard, read.recomposed), (Some(written.recipe.scorecard), false));
     assert_eq!(read.created_at, START + Micros::seconds(150));
     let (assessment, state) = state(&ctx, "s", &group).await;
     assert_eq!((assessment.covered, state), (Goal { revision: 1, round: 0 }, State::Current));
@@ -231,7 +252,7 @@ async fn what_read_the_same_bytes_is_covered_without_a_verdict(ctx: Ctx) {
 async fn what_is_put_off_comes_back_at_its_time_and_costs_no_attempt(ctx: Ctx) {
     let (group, gathering) = gathered(&ctx, &["s"]).await;
     let until = ctx.now() + Micros::seconds(30);
-    let how = Ending::Deferred { until, reason: "429".to_owned() };
+    let how = Ending::Deferred { until, reason: "429".to_owned(), held: false };
     ctx.record(&[ended(&gathering, &group, how)]).await;
     let (first, now) = (ctx.now(), state(&ctx, "s", &group).await);
     assert_eq!((now.1, now.0.attempts, now.0.deferrals, now.0.first_deferred_at), (State::Deferred, 0, 1, Some(first)));
@@ -239,7 +260,7 @@ async fn what_is_put_off_comes_back_at_its_time_and_costs_no_attempt(ctx: Ctx) {
     assert_eq!(ctx.claim(9).await, []);
     ctx.at_second(150);
     let gathering = ctx.gather().await;
-    let how = Ending::Deferred { until: until + Micros::seconds(30), reason: "500".to_owned() };
+    let how = Ending::Deferred { until: until + Micros::seconds(30), reason: "500".to_owned(), held: false };
     ctx.record(&[ended(&gathering, &group, how)]).await;
     let (assessment, _) = state(&ctx, "s", &group).await;
     assert_eq!((assessment.deferrals, assessment.first_deferred_at), (2, Some(first)));
@@ -281,8 +302,10 @@ async fn one_group_put_off_does_not_hold_up_the_other(ctx: Ctx) {
     let session = &gathering.sessions[0];
     let until = ctx.now() + Micros::seconds(500);
     let group = &gathering.groups[&(ctx.project.clone(), fast.id.clone())];
-    let tries =
-        vec![ending(&slow.id, Ending::Deferred { until, reason: "429".to_owned() }), rated(session, group, 0, 8.0)];
+    let tries = vec![
+        ending(&slow.id, Ending::Deferred { until, reason: "429".to_owned(), held: false }),
+        rated(session, group, 0, 8.0),
+    ];
     ctx.record(&[SessionEnd { claim: session.claim.clone(), tries }]).await;
     assert_eq!((state(&ctx, "s", &fast).await.1, state(&ctx, "s", &slow).await.1), (State::Current, State::Deferred));
     assert_eq!(ctx.claim(9).await, []);

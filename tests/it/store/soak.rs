@@ -90,7 +90,7 @@ fn ends(gathering: &Gathering, now: Timestamp, dice: &SeededEntropy) -> Vec<Sess
                 Err(_) => ending(id, Ending::Withdrawn),
                 Ok(()) if dice.below(6) == 0 => {
                     let until = now + Micros::millis(200);
-                    ending(id, Ending::Deferred { until, reason: "429".to_owned() })
+                    ending(id, Ending::Deferred { until, reason: "429".to_owned(), held: false })
                 }
                 Ok(()) => {
                     rated(session, group, assessment.wanted.round, f64::from(u8::try_from(dice.below(11)).unwrap()))

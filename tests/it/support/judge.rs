@@ -22,6 +22,8 @@ pub enum Reply {
     CantTell,
     /// This text as the message, whatever was asked for.
     Text(String),
+    /// A content filter stood in the way.
+    Refused,
     /// This HTTP status, with an error body.
     Status(u16),
     /// The other reply, this much later.
@@ -84,6 +86,10 @@ async fn complete(State((opinion, seen)): State<Shared>, Json(request): Json<Val
         Reply::Rating(rating) => verdict(&request, &json!(rating)),
         Reply::CantTell => verdict(&request, &Value::Null),
         Reply::Text(text) => text,
+        Reply::Refused => {
+            let choice = json!({"message": {"content": ""}, "finish_reason": "content_filter"});
+            return Json(json!({"choices": [choice]})).into_response();
+        }
         Reply::Status(status) => {
             let status = StatusCode::from_u16(status).expect("a test names a real status");
             return (status, Json(json!({"error": {"message": "told to fail", "type": "test"}}))).into_response();

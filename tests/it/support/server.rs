@@ -10,6 +10,10 @@ use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
 use afterword::http::{self, Api, ApiSettings};
 use afterword::ingest::writer::{Writer, WriterSettings};
+use afterword::scorers::code::{CodeScorers, CodeSettings};
+use afterword::scorers::custom::Customs;
+use afterword::scorers::external::{ExternalClient, ExternalSettings};
+use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
 use afterword::store::{Store, StoreSettings};
 use afterword::worker::{Worker, WorkerSettings};
@@ -29,10 +33,14 @@ pub struct Plan<'a> {
     pub database: Option<String>,
     /// The judge that judge members ask.
     pub judge: Option<&'a Judge>,
+    /// How judges are asked; the address is that of `judge` where there is one.
+    pub judges: JudgeSettings,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// How long a sweep by hand may go on.
     pub sweep_patience: Duration,
+    /// Whether calls may lead to this machine.
+    pub allow_private: bool,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -42,8 +50,10 @@ impl Default for Plan<'_> {
         Self {
             database: None,
             judge: None,
+            judges: JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() },
             request_timeout: Duration::from_secs(30),
             sweep_patience: Duration::from_mins(1),
+            allow_private: false,
             clock: None,
         }
     }
@@ -93,8 +103,14 @@ impl Server {
             store.create_key(&project.id, "t", now).await.unwrap(),
             store.create_key(&other.id, "t", now).await.unwrap(),
         ];
-        let worker =
-            Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges(plan.judge), worker_settings());
+        let worker = Worker::new(
+            store.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&entropy),
+            judges(plan.judge, plan.judges),
+            customs(plan.allow_private),
+            worker_settings(),
+        );
         let stop = CancellationToken::new();
         let api = Api {
             writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
@@ -119,12 +135,18 @@ impl Server {
     }
 }
 
-fn judges(judge: Option<&Judge>) -> Arc<JudgeClient> {
-    let base_url = judge.map(|judge| judge.base_url().to_owned());
+fn judges(judge: Option<&Judge>, settings: JudgeSettings) -> Arc<JudgeClient> {
+    let base_url = judge.map(|judge| judge.base_url().to_owned()).or(settings.base_url.clone());
     afterword::scorers::install_tls();
-    Arc::new(
-        JudgeClient::new(JudgeSettings { base_url, model: "test".to_owned(), ..JudgeSettings::default() }).unwrap(),
-    )
+    Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }).unwrap())
+}
+
+fn customs(allow_private: bool) -> Customs {
+    let outgoing = Outgoing::new(OutgoingSettings { allow_private, ..OutgoingSettings::default() }).unwrap();
+    Customs {
+        external: Arc::new(ExternalClient::new(outgoing, ExternalSettings::default())),
+        code: Arc::new(CodeScorers::new(CodeSettings::of(env!("CARGO_BIN_EXE_afterword")))),
+    }
 }
 
 fn worker_settings() -> WorkerSettings {

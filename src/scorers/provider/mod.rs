@@ -1,4 +1,12 @@
-//! The chat completions endpoint that OpenAI and many others speak: one attempt, and what was heard.
+//! Providers: the endpoints that judges are asked at. Here is one attempt and what was heard; how each provider wants to be
+//! asked, and how it answers, stands in a file of its own.
+
+mod anthropic;
+mod gemini;
+mod openai;
+mod responses;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,10 +14,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::DateTime;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::clock;
 use crate::domain::judge::Messages;
@@ -19,20 +27,104 @@ const LARGEST_ANSWER: usize = 4 << 20;
 /// The longest message of an endpoint that is told on, in characters.
 const LONGEST_MESSAGE: usize = 200;
 
+/// The form in which an endpoint wants to be asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Provider {
+    /// OpenAI's chat completions, which vLLM, Ollama, llama.cpp, Azure and many others speak too.
+    #[default]
+    OpenAi,
+    /// OpenAI's Responses.
+    OpenAiResponses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Gemini's `generateContent`.
+    Gemini,
+}
+
+impl Provider {
+    /// The names that settings know them by.
+    pub const NAMES: [&'static str; 4] = ["openai", "openai-responses", "anthropic", "gemini"];
+
+    /// The provider of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Gemini];
+        Self::NAMES.iter().zip(all).find_map(|(known, provider)| (*known == name).then_some(provider))
+    }
+
+    fn wire(self) -> &'static dyn Wire {
+        match self {
+            Self::OpenAi => &openai::Completions,
+            Self::OpenAiResponses => &responses::Responses,
+            Self::Anthropic => &anthropic::Messages,
+            Self::Gemini => &gemini::GenerateContent,
+        }
+    }
+}
+
+/// What providers do differently.
+trait Wire: Sync {
+    /// The path that is appended to the base address.
+    fn path(&self, model: &str) -> Vec<String>;
+
+    /// The header that carries the API key; `None` is a bearer token.
+    fn key_header(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// A header that every request needs, with its value.
+    fn version(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// The body of a request.
+    fn body(&self, request: &Request<'_>, dialect: Dialect) -> Value;
+
+    /// What a success says.
+    fn reply(&self, body: &Value) -> Heard;
+
+    /// The tokens read and written, where the answer tells.
+    fn usage(&self, body: &Value) -> (Option<i64>, Option<i64>);
+
+    /// Why the reply ended, where the answer tells.
+    fn finish<'a>(&self, body: &'a Value) -> Option<&'a str>;
+
+    /// The words by which an error names the part of the request that asks for structured output.
+    fn structure_words(&self) -> &'static [&'static str];
+
+    /// Whether an error of status 400 says that a content filter stood in the way.
+    fn is_filtered(&self, _error: &Value) -> bool {
+        false
+    }
+
+    /// Whether an error of status 400 says that the API key is no good.
+    fn is_unauthorised(&self, _error: &Value) -> bool {
+        false
+    }
+
+    /// How long an error's body asks to wait.
+    fn retry_after(&self, _error: &Value) -> Option<Duration> {
+        None
+    }
+}
+
 /// One endpoint, and what was learned about it.
 pub(super) struct Endpoint {
     http: reqwest::Client,
+    wire: &'static dyn Wire,
     url: Url,
-    provider: String,
-    api_key: Option<SecretString>,
+    shown: String,
+    api_key: Option<(HeaderName, SecretString)>,
     dialects: Mutex<HashMap<String, Dialect>>,
 }
 
 /// What one model of the endpoint takes. Learned from its refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that an endpoint takes or not")]
 struct Dialect {
-    /// `response_format` with a schema.
+    /// The schema of the reply, as structured output.
     structured: bool,
+    /// Bounds of lengths in the schema.
+    bounded: bool,
     /// `max_completion_tokens` in place of `max_tokens`.
     completion_tokens: bool,
     /// A `temperature`.
@@ -41,7 +133,7 @@ struct Dialect {
 
 impl Default for Dialect {
     fn default() -> Self {
-        Self { structured: true, completion_tokens: false, temperature: true }
+        Self { structured: true, bounded: true, completion_tokens: false, temperature: true }
     }
 }
 
@@ -85,17 +177,23 @@ pub(super) struct Attempt {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("provider", &self.provider).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("provider", &self.shown).finish_non_exhaustive()
     }
 }
 
 impl Endpoint {
-    /// The endpoint below `base_url`.
+    /// The endpoint below `base_url`, asked in the form of `provider`. The key travels in `key_header` where one is given,
+    /// else as the provider has it.
     ///
     /// # Errors
     /// What is wrong with the settings, without their values.
-    pub(super) fn new(base_url: &str, api_key: Option<SecretString>) -> Result<Self, String> {
-        let mut url = Url::parse(base_url.trim()).map_err(|error| format!("judge.base_url is not a URL: {error}"))?;
+    pub(super) fn new(
+        provider: Provider,
+        base_url: &str,
+        api_key: Option<SecretString>,
+        key_header: Option<&str>,
+    ) -> Result<Self, String> {
+        let url = Url::parse(base_url.trim()).map_err(|error| format!("judge.base_url is not a URL: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err("judge.base_url must be an http:// or https:// URL".to_owned());
         }
@@ -105,22 +203,24 @@ impl Endpoint {
         let mut shown = url.clone();
         shown.set_query(None);
         shown.set_fragment(None);
-        let provider = shown.as_str().trim_end_matches('/').to_owned();
-        url.path_segments_mut()
-            .map_err(|()| "judge.base_url can't be extended by a path".to_owned())?
-            .pop_if_empty()
-            .extend(["chat", "completions"]);
+        let shown = shown.as_str().trim_end_matches('/').to_owned();
+        let wire = provider.wire();
+        let header = match key_header.or(wire.key_header()) {
+            Some(name) => name.parse().map_err(|_| "judge.api_key_header is not the name of a header".to_owned())?,
+            None => AUTHORIZATION,
+        };
         let api_key = api_key.filter(|key| !key.expose_secret().is_empty());
         if let Some(key) = &api_key {
             HeaderValue::from_str(key.expose_secret())
                 .map_err(|_| "judge.api_key contains characters that can't stand in a header".to_owned())?;
         }
-        Ok(Self { http: super::http_client()?, url, provider, api_key, dialects: Mutex::default() })
+        let api_key = api_key.map(|key| (header, key));
+        Ok(Self { http: super::http_client()?, wire, url, shown, api_key, dialects: Mutex::default() })
     }
 
     /// What tells this endpoint from others: its address without query.
-    pub(super) fn provider(&self) -> &str {
-        &self.provider
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
     }
 
     /// Asks once.
@@ -146,15 +246,14 @@ impl Endpoint {
             Ok(Ok((status, headers, body))) => {
                 let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 let heard = self.hear(status, &headers, &body, request.model, dialect);
-                let usage = |key: &str| body.get("usage").and_then(|usage| usage.get(key)).and_then(Value::as_i64);
-                let finish = body.pointer("/choices/0/finish_reason").and_then(Value::as_str);
+                let (input_tokens, output_tokens) = self.wire.usage(&body);
                 Attempt {
                     heard,
                     status: Some(status.as_u16()),
                     latency,
-                    input_tokens: usage("prompt_tokens"),
-                    output_tokens: usage("completion_tokens"),
-                    finish: finish.map(|finish| finish.chars().take(50).collect()),
+                    input_tokens,
+                    output_tokens,
+                    finish: self.wire.finish(&body).map(|finish| finish.chars().take(50).collect()),
                 }
             }
         }
@@ -165,9 +264,16 @@ impl Endpoint {
         request: &Request<'_>,
         dialect: Dialect,
     ) -> Result<(StatusCode, HeaderMap, Vec<u8>), reqwest::Error> {
-        let mut call = self.http.post(self.url.clone()).json(&body(request, dialect));
-        if let Some(key) = &self.api_key {
-            call = call.header(AUTHORIZATION, bearer(key));
+        let mut body = self.wire.body(request, dialect);
+        if !dialect.bounded {
+            unbound(&mut body);
+        }
+        let mut call = self.http.post(self.url_for(request.model)).json(&body);
+        if let Some((name, key)) = &self.api_key {
+            call = call.header(name, secret(name, key));
+        }
+        if let Some((name, version)) = self.wire.version() {
+            call = call.header(name, version);
         }
         let mut response = call.send().await?;
         let mut bytes = Vec::new();
@@ -182,13 +288,22 @@ impl Endpoint {
         Ok((response.status(), response.headers().clone(), bytes))
     }
 
+    fn url_for(&self, model: &str) -> Url {
+        let mut url = self.url.clone();
+        // Every http address has a path to extend.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(self.wire.path(model));
+        }
+        url
+    }
+
     fn hear(&self, status: StatusCode, headers: &HeaderMap, body: &Value, model: &str, dialect: Dialect) -> Heard {
         // Some gateways report an error inside a success.
         let inner = body.pointer("/error/code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
         let inner = inner.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
         let status = if status.is_success() { inner.unwrap_or(status) } else { status };
         if status.is_success() {
-            return reply(body);
+            return self.wire.reply(body);
         }
         let code = status.as_u16();
         let why = || {
@@ -196,16 +311,18 @@ impl Endpoint {
             format!("the judge endpoint answered {code}{message}")
         };
         match code {
-            401 | 403 => Heard::Unauthorised {
-                why: format!("the judge endpoint did not accept the API key ({code}): check judge.api_key"),
+            401 | 403 => unauthorised(code),
+            400 if self.wire.is_unauthorised(body) => unauthorised(code),
+            408 | 409 | 425 | 429 | 500..=599 => Heard::Unavailable {
+                why: why(),
+                retry_after: retry_after(headers).or_else(|| self.wire.retry_after(body)),
             },
-            408 | 409 | 425 | 429 | 500..=599 => Heard::Unavailable { why: why(), retry_after: retry_after(headers) },
             300..=399 => Heard::Rejected {
                 why: format!(
                     "the judge endpoint redirects ({code}) and no redirect is followed: correct judge.base_url"
                 ),
             },
-            400 | 422 if is_filtered(body) => Heard::Refused,
+            400 | 422 if self.wire.is_filtered(body) => Heard::Refused,
             400 | 422 if self.learns(body, model, dialect) => Heard::OtherForm,
             _ => Heard::Rejected { why: why() },
         }
@@ -222,7 +339,9 @@ impl Endpoint {
         let said: String = places.iter().filter_map(|place| body.pointer(place)).map(Value::to_string).collect();
         let mut known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
         let dialect = known.entry(model.to_owned()).or_default();
-        if ["response_format", "json_schema", "structured output"].iter().any(|name| said.contains(name)) {
+        if used.bounded && BOUNDS.iter().any(|name| said.contains(name)) {
+            dialect.bounded = false;
+        } else if self.wire.structure_words().iter().any(|name| said.contains(name)) {
             dialect.structured = false;
         } else if said.contains("max_completion_tokens") {
             dialect.completion_tokens = true;
@@ -256,63 +375,48 @@ impl Endpoint {
 
     fn without_key(&self, text: &str) -> String {
         match &self.api_key {
-            Some(key) => text.replace(key.expose_secret(), "[api key]"),
+            Some((_, key)) => text.replace(key.expose_secret(), "[api key]"),
             None => text.to_owned(),
         }
     }
 }
 
-fn bearer(key: &SecretString) -> HeaderValue {
-    let text = format!("Bearer {}", key.expose_secret());
+fn unauthorised(code: u16) -> Heard {
+    Heard::Unauthorised { why: format!("the judge endpoint did not accept the API key ({code}): check judge.api_key") }
+}
+
+/// The header's value: a bearer token where the standard header carries the key, else the key alone.
+fn secret(header: &HeaderName, key: &SecretString) -> HeaderValue {
+    let key = key.expose_secret();
+    let text = if *header == AUTHORIZATION { format!("Bearer {key}") } else { key.to_owned() };
     let mut value = HeaderValue::from_str(&text).expect("the key was checked when the endpoint was made");
     value.set_sensitive(true);
     value
 }
 
-fn body(request: &Request<'_>, dialect: Dialect) -> Value {
-    let Messages { system, user } = request.messages;
-    let mut body = json!({
-        "model": request.model,
-        "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
-    });
-    let room = if dialect.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
-    body[room] = json!(request.max_tokens);
-    if let Some(temperature) = request.temperature.filter(|_| dialect.temperature) {
-        body["temperature"] = json!(temperature);
-    }
-    if dialect.structured {
-        let schema = json!({"name": "verdict", "strict": true, "schema": request.schema});
-        body["response_format"] = json!({"type": "json_schema", "json_schema": schema});
-    }
-    body
-}
+/// The keywords of a schema that bound lengths; some providers refuse them.
+const BOUNDS: [&str; 2] = ["maxLength", "maxItems"];
 
-/// The reply in a success; an empty one where there is none.
-fn reply(body: &Value) -> Heard {
-    let choice = body.pointer("/choices/0");
-    let finish = choice.and_then(|choice| choice.get("finish_reason")).and_then(Value::as_str);
-    let message = choice.and_then(|choice| choice.get("message"));
-    let refusal = message.and_then(|message| message.get("refusal")).and_then(Value::as_str);
-    if finish == Some("content_filter") || refusal.is_some_and(|refusal| !refusal.is_empty()) {
-        return Heard::Refused;
-    }
-    let text = match message.and_then(|message| message.get("content")) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect::<String>()
+/// Takes the bounds of lengths out of whatever schema is in there.
+fn unbound(value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            entries.retain(|key, _| !BOUNDS.contains(&key.as_str()));
+            entries.values_mut().for_each(unbound);
         }
-        _ => String::new(),
-    };
-    Heard::Reply { text, cut_by_length: finish == Some("length") }
+        Value::Array(items) => items.iter_mut().for_each(unbound),
+        _ => {}
+    }
 }
 
-/// Whether an error says that a content filter stood in the way.
-fn is_filtered(body: &Value) -> bool {
-    let names = ["/error/code", "/error/type", "/error/innererror/code"];
-    names
-        .iter()
-        .filter_map(|place| body.pointer(place).and_then(Value::as_str))
-        .any(|name| matches!(name, "content_filter" | "content_policy_violation" | "ResponsibleAIPolicyViolation"))
+/// The texts of a list of parts, joined.
+fn texts<'a>(parts: impl IntoIterator<Item = &'a Value>) -> String {
+    parts.into_iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+}
+
+/// A whole number in an answer.
+fn count(body: &Value, place: &str) -> Option<i64> {
+    body.pointer(place).and_then(Value::as_i64)
 }
 
 /// How long the endpoint asks to wait: in seconds, or until a moment, which its own `Date` makes a length.
@@ -325,52 +429,4 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let until = DateTime::parse_from_rfc2822(asked).ok()?;
     let now = DateTime::parse_from_rfc2822(text(reqwest::header::DATE)?).ok()?;
     (until - now).to_std().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(pairs: &[(reqwest::header::HeaderName, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).expect("a value"))).collect()
-    }
-
-    #[test]
-    fn retry_after_is_a_length_or_a_moment_on_the_endpoints_own_clock() {
-        let date = (reqwest::header::DATE, "Mon, 30 Nov 2026 07:00:00 GMT");
-        let rows = [
-            (vec![(RETRY_AFTER, "7")], Some(Duration::from_secs(7))),
-            (vec![(RETRY_AFTER, "0.5")], Some(Duration::from_millis(500))),
-            (vec![(RETRY_AFTER, "-1")], None),
-            (vec![(RETRY_AFTER, "soon")], None),
-            (vec![(RETRY_AFTER, "Mon, 30 Nov 2026 07:00:30 GMT"), date.clone()], Some(Duration::from_secs(30))),
-            (vec![(RETRY_AFTER, "Mon, 30 Nov 2026 06:00:30 GMT"), date], None),
-            (vec![], None),
-        ];
-        for (given, expected) in rows {
-            assert_eq!(retry_after(&headers(&given)), expected, "{given:?}");
-        }
-    }
-
-    #[test]
-    fn settings_that_can_not_work_are_refused_without_their_values() {
-        let key = || Some(SecretString::from("bad\nsecret"));
-        for (url, key, part) in [
-            ("not a url", None, "judge.base_url is not a URL"),
-            ("ftp://host/v1", None, "http:// or https://"),
-            ("https://user:hunter2@host/v1", None, "must not carry credentials"),
-            ("https://host/v1", key(), "judge.api_key contains"),
-        ] {
-            let error = Endpoint::new(url, key).expect_err("refused");
-            assert!(error.contains(part), "{error}");
-            assert!(!error.contains("hunter2") && !error.contains("secret"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_address_is_extended_and_its_query_is_no_part_of_the_provider() {
-        let endpoint = Endpoint::new("https://host:8443/openai/v1/?api-version=2", None).expect("an endpoint");
-        assert_eq!(endpoint.url.as_str(), "https://host:8443/openai/v1/chat/completions?api-version=2");
-        assert_eq!(endpoint.provider(), "https://host:8443/openai/v1");
-    }
 }

@@ -1,0 +1,104 @@
+//! A sweep whose sessions a judge is asked about, over HTTP, at an endpoint that answers after a while: how near it comes to
+//! what the endpoint's latency and the calls under way allow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{Bench, Report, data, process};
+use crate::cli::args::BenchJudgeArgs;
+use crate::clock::{Clock as _, stopwatch};
+use crate::domain::group::MemberKind;
+use crate::domain::ids::ProjectId;
+use crate::domain::judge::JudgeSpec;
+use crate::domain::time::Micros;
+use crate::scorers::judge::{JudgeClient, JudgeSettings};
+use crate::scorers::{self, Limits};
+use crate::store::ScorerDraft;
+
+pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
+    scorers::install_tls();
+    let latency = Duration::from_millis(args.latency_ms);
+    let stub = Stub { latency, calls: Arc::default() };
+    let calls = Arc::clone(&stub.calls);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let base_url = format!("http://{}/v1", listener.local_addr()?);
+    let served = Router::new().route("/v1/chat/completions", post(complete)).with_state(stub);
+    let serving = tokio::spawn(async move { axum::serve(listener, served).await });
+    let judges = JudgeClient::new(JudgeSettings {
+        base_url: Some(base_url),
+        model: "stub".to_owned(),
+        limits: Limits { max_concurrency: args.in_flight, ..Limits::default() },
+        ..JudgeSettings::default()
+    })
+    .map_err(anyhow::Error::msg)?;
+    let bench = Bench::with_judges(args.common.seed, judges).await?;
+    let project = data::project(&bench).await?;
+    judge_group(&bench, &project).await?;
+    data::sessions(&bench, &project, args.sessions, args.turns).await?;
+    bench.clock.advance(Micros::seconds(3_600));
+
+    let cpu = process::cpu_seconds();
+    let watch = stopwatch();
+    let pass = bench.worker.pass(None, Duration::MAX, &CancellationToken::new()).await?;
+    let seconds = watch.elapsed().as_secs_f64();
+    let cpu = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
+    serving.abort();
+
+    let done = u64::try_from(pass.judged)?;
+    let calls = calls.load(Ordering::SeqCst);
+    anyhow::ensure!(done == args.sessions, "{done} of {} sessions were judged: {pass:?}", args.sessions);
+    anyhow::ensure!(calls == args.sessions, "{calls} calls were made for {} sessions", args.sessions);
+    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    let (sessions, allowed) = (args.sessions as f64, args.in_flight as f64 / latency.as_secs_f64());
+    let mut report = Report::of(format!(
+        "Sweep of {} quiet sessions by a judge that answers after {} ms, {} calls under way at most, SQLite, from plan to \
+         recorded verdict (seed {})",
+        args.sessions, args.latency_ms, args.in_flight, args.common.seed
+    ))
+    .text("engine", "sqlite")
+    .count("sessions", args.sessions, "")
+    .count("in_flight", u64::try_from(args.in_flight)?, "")
+    .number("sweep_seconds", seconds, "s")
+    .number("calls_per_s", sessions / seconds, "1/s")
+    .number("allowed_calls_per_s", allowed, "1/s")
+    .number("share_of_allowed", sessions / seconds / allowed, "");
+    if let Some(cpu) = cpu {
+        report = report.number("cpu_ms_per_call", cpu * 1e3 / sessions, "ms");
+    }
+    Ok(report)
+}
+
+/// A live group of one judge.
+async fn judge_group(bench: &Bench, project: &ProjectId) -> anyhow::Result<()> {
+    let spec = JudgeSpec::create(&json!({"name": "quality"}))?;
+    let spec_text = serde_json::to_string(&spec)?;
+    let draft = ScorerDraft { kind: MemberKind::Judge, name: spec.name, spec: spec_text };
+    let scorer = bench.store.create_scorer(project, &draft, bench.clock.now()).await?;
+    data::group_of(bench, project, &json!([{"kind": "judge", "refId": scorer.id}])).await
+}
+
+/// The endpoint.
+#[derive(Clone)]
+struct Stub {
+    latency: Duration,
+    calls: Arc<AtomicU64>,
+}
+
+async fn complete(State(stub): State<Stub>, Json(request): Json<Value>) -> Json<Value> {
+    stub.calls.fetch_add(1, Ordering::SeqCst);
+    tokio::time::sleep(stub.latency).await;
+    let nonce = &request["response_format"]["json_schema"]["schema"]["properties"]["nonce"]["enum"][0];
+    let reply = json!({"nonce": nonce, "rating": 8, "justification": "Settled.", "evidence": null}).to_string();
+    Json(json!({
+        "choices": [{"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 900, "completion_tokens": 30},
+    }))
+}

@@ -1,0 +1,82 @@
+//! Code scorers through the worker processes of the real program.
+
+mod cpython;
+mod hostile;
+mod ordinary;
+mod sandbox;
+
+use std::time::Duration;
+
+use afterword::domain::outcome::Outcome;
+use afterword::scorers::code::{CodeInput, CodeOutcome, CodeScorers, CodeSettings, Language, SpanView};
+use serde_json::{Value, json};
+
+/// Settings whose workers are the real program.
+fn settings() -> CodeSettings {
+    CodeSettings::of(env!("CARGO_BIN_EXE_afterword"))
+}
+
+fn scorers() -> CodeScorers {
+    CodeScorers::new(settings())
+}
+
+fn span(id: &str, parent: Option<&str>, kind: &'static str, name: &str) -> SpanView {
+    SpanView {
+        span_id: id.to_owned(),
+        parent_span_id: parent.map(str::to_owned),
+        name: name.to_owned(),
+        kind,
+        input: Some(json!({"order": 12})),
+        output: Some(json!("found")),
+        error: None,
+        model: None,
+        latency_ms: Some(12.5),
+        input_tokens: Some(3),
+        output_tokens: None,
+        tool_calls: None,
+        metadata: Some(json!({"attempt": 1})),
+        started_at: "2026-11-30T04:33:10.793Z".to_owned(),
+    }
+}
+
+/// A conversation with three spans.
+fn input() -> CodeInput {
+    CodeInput {
+        input: json!("Where is my order?\n\nIt is number 12. Žluťoučký kůň 🐎"),
+        output: json!("Let me look.\n\nIt arrives tomorrow, I am sorry for the delay."),
+        expected: None,
+        metadata: json!({"channel": "mail"}),
+        spans: vec![
+            span("a", None, "agent", "support"),
+            span("b", Some("a"), "tool", "lookup"),
+            span("c", Some("a"), "tool", "notify"),
+        ],
+    }
+}
+
+async fn run(scorers: &CodeScorers, language: Language, script: &str) -> CodeOutcome {
+    scorers.run(language, script, &input()).await
+}
+
+fn score(outcome: &CodeOutcome) -> f64 {
+    match &outcome.outcome {
+        Outcome::Scored { goodness } => goodness.get(),
+        other => panic!("no score: {other:?}"),
+    }
+}
+
+/// The reason of a failure that no retry changes.
+fn failure(outcome: &CodeOutcome) -> String {
+    match &outcome.outcome {
+        Outcome::Failed { reason, .. } if !outcome.outcome.is_transient() => reason.clone(),
+        other => panic!("no failure for good: {other:?}"),
+    }
+}
+
+/// Extra fields as JSON.
+fn extra(outcome: &CodeOutcome) -> Value {
+    Value::Object(outcome.extra.clone())
+}
+
+/// How long a test waits for what must come well before.
+const PATIENCE: Duration = Duration::from_mins(1);

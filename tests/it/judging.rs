@@ -1,0 +1,238 @@
+//! Judging through the whole service: budgets, circuits, redaction, sharing, and what it all came to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use afterword::domain::judge::{Model, ModelTable};
+use afterword::domain::retry::Backoff;
+use afterword::domain::time::Micros;
+use afterword::scorers::Limits;
+use afterword::scorers::judge::JudgeSettings;
+use afterword::store::DailyLimits;
+use serde_json::{Value, json};
+
+use crate::support::judge::{Judge, Reply};
+use crate::support::postgres;
+use crate::support::server::{Plan, Server, refused};
+
+fn settings() -> JudgeSettings {
+    JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() }
+}
+
+/// A live group of these members, for sessions that were quiet for no time at all.
+async fn group(server: &Server, name: &str, members: Value) {
+    let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": null, "severity": "low", "scope": "session",
+                        "idleSeconds": 0});
+    let group = json!({"name": name, "members": members, "online": online});
+    let (status, made) = server.caller.post("/agent-monitoring/scorer-groups", &group).await;
+    assert_eq!(status, 201, "{made}");
+}
+
+async fn judge(server: &Server, rubric: &Value) -> Value {
+    let judge = json!({"name": "Quality", "judge": rubric});
+    server.caller.post("/agent-monitoring/judge-scorers", &judge).await.1["judgeScorer"]["_id"].clone()
+}
+
+async fn judged_by_one(server: &Server) {
+    let judge = judge(server, &json!({})).await;
+    group(server, "One", json!([{"kind": "judge", "refId": judge}])).await;
+}
+
+async fn say(server: &Server, session: &str, turns: &[(&str, &str)]) {
+    for (number, (input, output)) in turns.iter().enumerate() {
+        let id = format!("{session}-{number}");
+        let span = json!({"name": "a", "session_id": session, "span_id": id, "input": input, "output": output});
+        server.caller.store(&span).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_budget_does_not_cover_waits_for_the_next_day_on_sqlite() {
+    budget(None).await;
+}
+
+#[tokio::test]
+async fn what_a_budget_does_not_cover_waits_for_the_next_day_on_postgresql() {
+    if let Some(database) = postgres::database() {
+        budget(Some(database)).await;
+    }
+}
+
+async fn budget(database: Option<String>) {
+    let stub = Judge::start(|_| Reply::Rating(8.0));
+    let daily = DailyLimits { project: Some(1), group: None };
+    let judges = JudgeSettings { daily, ..settings() };
+    let server = Server::planned(Plan { database, judge: Some(&stub), judges, ..Plan::default() }).await;
+    judged_by_one(&server).await;
+    for session in ["a", "b"] {
+        say(&server, session, &[("hello", session), ("and?", "bye")]).await;
+    }
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 1));
+
+    // Far longer than a panel is waited for.
+    server.clock.advance(Micros::seconds(20 * 3_600));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (0, 1));
+    let mut waiting = Vec::new();
+    for session in ["a", "b"] {
+        let path = format!("/agent-monitoring/sessions/{session}/explain");
+        let explained = server.caller.get(&path).await.1["groups"][0].clone();
+        waiting.extend((explained["decision"] != "judged").then_some(explained));
+    }
+    assert_eq!((waiting.len(), &waiting[0]["until"]), (1, &json!("2026-01-02T00:00:00.000Z")), "{waiting:?}");
+    assert!(waiting[0].to_string().contains("the online judge budget ran out mid-panel"), "{waiting:?}");
+    let (status, usage) = server.caller.get("/agent-monitoring/usage").await;
+    assert_eq!((status, &usage["onlineJudgeCalls"]), (200, &json!({"used": 1, "limit": 1})));
+    assert_eq!((&usage["day"], &usage["resetsAt"]), (&json!("2026-01-01"), &json!("2026-01-02T00:00:00.000Z")));
+
+    // Rule 1 of composition decides without the judge.
+    let pattern = json!({"name": "Insult", "includeTerms": ["idiot"], "polarity": "failure"});
+    let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+    let other = judge(&server, &json!({"acceptanceCriteria": "polite"})).await;
+    group(
+        &server,
+        "Gated",
+        json!([{"kind": "judge", "refId": other}, {"kind": "pattern", "refId": pattern, "gate": true}]),
+    )
+    .await;
+    say(&server, "c", &[("hello", "you idiot"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!(server.caller.sweep().await, 1);
+    let scores = server.caller.scores("c").await;
+    assert_eq!((scores.len(), &scores[0]["rating"], &scores[0]["gatedBy"]), (1, &json!(0), &json!("Insult")));
+
+    server.clock.advance(Micros::seconds(4 * 3_600));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 2), "a new day has one more");
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_accepted_keeps_sessions_due_without_limit_until_it_is() {
+    let accepted = Arc::new(AtomicBool::new(false));
+    let key = Arc::clone(&accepted);
+    let stub = Judge::start(move |_| if key.load(Ordering::SeqCst) { Reply::Rating(7.0) } else { Reply::Status(401) });
+    let pause = Backoff { first: Micros::millis(20), longest: Micros::millis(20) };
+    let limits = Limits { max_concurrency: 1, circuit_pause: pause, ..Limits::default() };
+    let judges = JudgeSettings { limits, ..settings() };
+    let server = Server::planned(Plan { judge: Some(&stub), judges, ..Plan::default() }).await;
+    judged_by_one(&server).await;
+    for session in ["a", "b", "c"] {
+        say(&server, session, &[("hello", session), ("and?", "bye")]).await;
+    }
+    for _ in 0..3 {
+        server.clock.advance(Micros::seconds(3_600));
+        assert_eq!(server.caller.sweep().await, 0);
+    }
+    accepted.store(true, Ordering::SeqCst);
+    let mut verdicts = 0;
+    while verdicts < 3 {
+        // The circuit goes by real time.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        server.clock.advance(Micros::seconds(60));
+        verdicts += server.caller.sweep().await;
+    }
+    for session in ["a", "b", "c"] {
+        let score = &server.caller.scores(session).await[0];
+        assert_eq!((&score["rating"], &score["incomplete"]), (&json!(7), &json!(false)));
+    }
+}
+
+#[tokio::test]
+async fn what_a_project_has_hidden_never_reaches_a_judge_and_is_counted() {
+    let stub = Judge::start(|_| Reply::Rating(8.0));
+    let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+    judged_by_one(&server).await;
+    let path = "/agent-monitoring/settings/redaction";
+    let chosen = &server.caller.get(path).await.1["redaction"];
+    assert_eq!((&chosen["kinds"], &chosen["source"]), (&json!([]), &json!("config")));
+    for bad in [json!({}), json!({"kinds": ["emails"]}), json!({"kinds": "email"}), json!([])] {
+        refused(&server.caller.put(path, &bad).await, 400);
+    }
+    let (status, chosen) = server.caller.put(path, &json!({"kinds": ["email", "card", "email"]})).await;
+    assert_eq!((status, &chosen["redaction"]["kinds"]), (200, &json!(["card", "email"])));
+    assert_eq!(server.stranger.get(path).await.1["redaction"]["source"], "config");
+
+    let told = "I am jo@example.com, call 555-123-4567";
+    say(&server, "s", &[(told, "Charged 4111 1111 1111 1111 for jo@example.com."), ("thanks", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!(server.caller.sweep().await, 1);
+    let asked = stub.requests()[0].to_string();
+    assert!(!asked.contains("jo@") && !asked.contains("4111"), "{asked}");
+    assert!(asked.contains("[redacted email]") && asked.contains("[redacted card]") && asked.contains("555-123-4567"));
+    let member = &server.caller.scores("s").await[0]["members"][0];
+    assert_eq!(member["redactions"], json!({"card": 1, "email": 2}));
+    assert_eq!(server.caller.spans("s").await[0]["input"], told, "what is stored stays as it is");
+
+    let back = server.caller.put(path, &json!({"kinds": null})).await.1;
+    assert_eq!(back["redaction"]["source"], "config");
+}
+
+#[tokio::test]
+async fn the_same_question_is_asked_once_however_many_sessions_and_groups_ask_it_at_once() {
+    let stub = Judge::start(|_| Reply::After(Duration::from_millis(100), Box::new(Reply::Rating(8.0))));
+    let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+    let judge = judge(&server, &json!({})).await;
+    for name in ["One", "Two"] {
+        group(&server, name, json!([{"kind": "judge", "refId": judge}])).await;
+    }
+    for session in ["a", "b", "c"] {
+        say(&server, session, &[("hello", "hi"), ("and?", "bye")]).await;
+    }
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (6, 1));
+}
+
+#[tokio::test]
+async fn what_was_paid_for_is_used_again_by_later_sessions_whether_scored_declined_or_refused() {
+    for (reply, outcome) in [(Reply::Rating(8.0), "scored"), (Reply::CantTell, "declined"), (Reply::Refused, "failed")]
+    {
+        let stub = Judge::start(move |_| reply.clone());
+        let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+        let judge = judge(&server, &json!({})).await;
+        let pattern = json!({"name": "Bye", "includeTerms": ["bye"], "polarity": "proper"});
+        let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+        group(&server, "G", json!([{"kind": "judge", "refId": judge}, {"kind": "pattern", "refId": pattern}])).await;
+        for session in ["a", "b"] {
+            say(&server, session, &[("hello", "hi"), ("and?", "bye")]).await;
+            server.clock.advance(Micros::seconds(60));
+            assert_eq!(server.caller.sweep().await, 1);
+            let member = &server.caller.scores(session).await[0]["members"][0];
+            assert_eq!((&member["outcome"], stub.requests().len()), (&json!(outcome), 1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn usage_tells_calls_tokens_cost_and_what_they_came_to() {
+    let stub = Judge::start(|request| match request.to_string() {
+        text if text.contains("blocked") => Reply::Status(404),
+        text if text.contains("unsure") => Reply::CantTell,
+        _ => Reply::Rating(8.0),
+    });
+    let priced = Model { input_price: Some(5_000.0), output_price: Some(50_000.0), context_tokens: None };
+    let models = ModelTable { models: [("test".to_owned(), priced)].into(), context_tokens: None };
+    let judges = JudgeSettings { models, ..settings() };
+    let server = Server::planned(Plan { judge: Some(&stub), judges, ..Plan::default() }).await;
+    judged_by_one(&server).await;
+    for said in ["fine", "unsure", "blocked"] {
+        say(&server, said, &[("hello", said), ("and?", "bye")]).await;
+    }
+    server.clock.advance(Micros::seconds(60));
+    server.caller.sweep().await;
+    for query in ["", "?day=2026-01-01", "?window=24h"] {
+        let (status, usage) = server.caller.get(&format!("/agent-monitoring/usage{query}")).await;
+        assert_eq!((status, &usage["judgeCalls"]), (200, &json!({"used": 3, "limit": null})), "{usage}");
+        assert_eq!(usage["outcomes"], json!({"declined": 1, "rejected": 1, "scored": 1}));
+        let model = &usage["models"][0];
+        assert_eq!((&model["model"], &model["calls"], &model["unpricedCalls"]), (&json!("test"), &json!(3), &json!(1)));
+        assert_eq!((&model["inputTokens"], &model["outputTokens"]), (&json!(200), &json!(40)));
+        assert_eq!((&model["cost"], &usage["cost"], &usage["traces"]["limit"]), (&json!(3), &json!(3), &Value::Null));
+    }
+    let (_, before) = server.caller.get("/agent-monitoring/usage?day=2025-12-31").await;
+    assert_eq!(
+        (&before["judgeCalls"]["used"], &before["cost"], &before["models"]),
+        (&json!(0), &Value::Null, &json!([]))
+    );
+    refused(&server.caller.get("/agent-monitoring/usage?day=yesterday").await, 400);
+    refused(&server.caller.get("/agent-monitoring/usage?window=1y").await, 400);
+}
