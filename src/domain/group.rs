@@ -153,13 +153,18 @@ pub struct ScorerFacts {
 }
 
 impl GroupSpec {
+    /// Whether it scores whole sessions of live traffic.
+    pub fn scores_sessions_live(&self) -> bool {
+        self.online.as_ref().is_some_and(|online| online.enabled && online.scope == Scope::Session)
+    }
+
     /// Reads a new group from the wire.
     ///
     /// # Errors
     /// Every problem found, each naming its field.
     pub fn create(body: &Value) -> Result<Self, Problems> {
         let mut problems = Problems::none();
-        let body = object(body, &mut problems);
+        let body = problems.object(body);
         let name = read_name(body.get("name"), &mut problems);
         let description = read_description(body.get("description"), &mut problems);
         let members = read_members(body.get("members"), &mut problems);
@@ -185,7 +190,7 @@ impl GroupSpec {
     /// Every problem found in the patch, each naming its field.
     pub fn patched(&self, patch: &Value) -> Result<Self, Problems> {
         let mut problems = Problems::none();
-        let patch = object(patch, &mut problems);
+        let patch = problems.object(patch);
         let name =
             if patch.contains_key("name") { read_name(patch.get("name"), &mut problems) } else { self.name.clone() };
         let description = match patch.get("description") {
@@ -280,14 +285,6 @@ impl GroupSpec {
         }
         problems.into_result(())
     }
-}
-
-fn object<'a>(body: &'a Value, problems: &mut Problems) -> &'a Map<String, Value> {
-    static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
-    body.as_object().unwrap_or_else(|| {
-        problems.add("the body must be a JSON object");
-        &EMPTY
-    })
 }
 
 fn read_name(value: Option<&Value>, problems: &mut Problems) -> String {

@@ -1,6 +1,6 @@
 //! Planning: which groups want to judge a session now, and when to look again.
 
-use super::group::{GroupSpec, Scope};
+use super::group::GroupSpec;
 use super::ids::{GroupId, SessionId};
 use super::sample;
 use super::time::{Micros, Timestamp};
@@ -24,7 +24,7 @@ pub struct LiveGroup {
 impl LiveGroup {
     /// The group as planning sees it; `None` where it does not score sessions live.
     pub fn of(id: GroupId, spec: &GroupSpec) -> Option<Self> {
-        let online = spec.online.as_ref().filter(|online| online.enabled && online.scope == Scope::Session)?;
+        let online = spec.online.as_ref().filter(|_| spec.scores_sessions_live())?;
         Some(Self {
             id,
             sample_rate: online.sample_rate,

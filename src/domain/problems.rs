@@ -1,6 +1,9 @@
 //! Problems: everything wrong with what someone wants to save, told in one answer.
 
 use std::fmt;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
 
 /// The problems found in one thing to be saved, each naming its field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +25,16 @@ impl Problems {
         if !fine {
             self.0.push(problem());
         }
+    }
+
+    /// The object that a body must be. Where it is something else that is a problem, and an empty object stands in, so that
+    /// reading goes on.
+    pub fn object<'a>(&mut self, body: &'a Value) -> &'a Map<String, Value> {
+        static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+        body.as_object().unwrap_or_else(|| {
+            self.add("the body must be a JSON object");
+            &EMPTY
+        })
     }
 
     /// `value` where nothing is wrong.

@@ -6,7 +6,7 @@ use super::engine::{Result, Row, Tx, args};
 use super::scorecards::MovedGroup;
 use super::sql::statements;
 use super::{Store, StoreError, retrying};
-use crate::domain::group::{GroupSpec, MemberKind, Scope};
+use crate::domain::group::{GroupSpec, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::plan::LiveGroup;
 use crate::domain::scorer::Scorer;
@@ -194,7 +194,7 @@ impl Store {
     ) -> Result<SavedGroup> {
         let id = GroupId::trusted(self.entropy.id());
         let json = to_json(spec)?;
-        let live = is_live(spec);
+        let live = spec.scores_sessions_live();
         let mut tx = self.db.write().await?;
         tx.execute(&INSERT_GROUP, args![project, &id, &spec.name, live, &json, now]).await?;
         tx.execute(&INSERT_GROUP_VERSION, args![project, &id, 1, &json, now]).await?;
@@ -220,11 +220,11 @@ impl Store {
     ) -> Result<Option<SavedGroup>> {
         let json = to_json(spec)?;
         let mut tx = self.db.write().await?;
-        let next = args![project, &stored.id, stored.version, &spec.name, is_live(spec), &json, now];
+        let next = args![project, &stored.id, stored.version, &spec.name, spec.scores_sessions_live(), &json, now];
         let Some(row) = tx.fetch_one(&NEXT_GROUP_VERSION, next).await? else { return Ok(None) };
         let version = row.int(0)?;
         tx.execute(&INSERT_GROUP_VERSION, args![project, &stored.id, version, &json, now]).await?;
-        if is_live(spec) && selects_differently(&stored.spec, spec) {
+        if spec.scores_sessions_live() && selects_differently(&stored.spec, spec) {
             tx.execute(&RECONSIDER, args![project, considered_since]).await?;
         }
         tx.commit().await?;
@@ -262,7 +262,7 @@ pub(super) async fn move_groups_off_scorecard(
         }
         let spec = GroupSpec { scorecard_id: None, ..group.spec };
         let json = to_json(&spec)?;
-        let next = args![project, &group.id, group.version, &spec.name, is_live(&spec), &json, now];
+        let next = args![project, &group.id, group.version, &spec.name, spec.scores_sessions_live(), &json, now];
         if let Some(row) = tx.fetch_one(&NEXT_GROUP_VERSION, next).await? {
             tx.execute(&INSERT_GROUP_VERSION, args![project, &group.id, row.int(0)?, &json, now]).await?;
             moved.push(MovedGroup { id: group.id, name: spec.name });
@@ -285,10 +285,6 @@ pub(super) async fn live_groups(
         }
     }
     Ok(groups)
-}
-
-fn is_live(spec: &GroupSpec) -> bool {
-    spec.online.as_ref().is_some_and(|online| online.enabled && online.scope == Scope::Session)
 }
 
 /// Whether an edit may make sessions wanted that were not: enabling, or a change of scope, rate, idle time or turns.

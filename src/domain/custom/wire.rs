@@ -86,12 +86,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(body: &'a Value, problems: &'a mut Problems) -> Self {
-        static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
-        let object = body.as_object().unwrap_or_else(|| {
-            problems.add("the body must be a JSON object");
-            &EMPTY
-        });
-        Self { object, problems }
+        Self { object: problems.object(body), problems }
     }
 
     /// The value of a key; `null` counts as absent.
