@@ -18,6 +18,7 @@ pub mod pattern;
 pub mod period;
 pub mod plan;
 pub mod problems;
+pub mod quarantine;
 pub mod ratings;
 pub mod recompose;
 pub mod redact;

@@ -11,9 +11,11 @@ mod groups;
 mod guard;
 mod health;
 mod judges;
+mod metrics;
 mod otlp;
 mod patterns;
 mod recompose;
+mod release;
 mod reports;
 mod request;
 mod scorecards;
@@ -85,6 +87,8 @@ pub struct Api {
 pub fn router(api: Arc<Api>) -> Router {
     let timed = Router::new()
         .route("/health", get(health::check))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(metrics::show))
         .route("/v1/traces", post(otlp::receive))
         .nest("/api/v1", below_api_v1())
         .layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
@@ -137,6 +141,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
+        .route("/agent-monitoring/sessions/{id}/release", post(release::session))
         .route("/agent-monitoring/settings/redaction", get(settings::redaction).put(settings::set_redaction))
         .route("/agent-monitoring/usage", get(usage::read))
         .route("/monitor/signals", get(signals::list))

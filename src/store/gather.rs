@@ -31,7 +31,9 @@ statements! {
     @bulk {
         STANDINGS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.last_arrival_at,
                 s.turns, s.rootless, s.rootless_at FROM v
-            JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
+            JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id
+            WHERE NOT EXISTS (SELECT 1 FROM quarantines q WHERE q.project_id = s.project_id
+                AND q.session_id = s.session_id AND q.since IS NOT NULL)";
         ASSESSMENTS(0; project_id Text, session_id Text) = "SELECT a.project_id, a.session_id, a.group_id,
                 a.wanted_revision, a.wanted_round, a.covered_revision, a.covered_round, a.not_before, a.attempts,
                 a.deferrals, a.first_deferred_at, a.last_error, a.covered_digest FROM v
@@ -71,7 +73,7 @@ pub struct GatheredScorer {
 pub struct GatheredSession {
     /// The session and its lease.
     pub claim: Claimed,
-    /// Where it stands; `None` where it was pruned.
+    /// Where it stands; `None` where it is not stored, or quarantined.
     pub standing: Option<Standing>,
     /// Its assessments, due or not.
     pub assessments: Vec<(GroupId, Assessment)>,

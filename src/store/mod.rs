@@ -2,6 +2,7 @@
 
 mod actions;
 mod catalogue;
+mod census;
 mod engine;
 mod error;
 mod explain;
@@ -13,6 +14,7 @@ mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod quarantine;
 mod recompose;
 mod record;
 mod scorecards;
@@ -39,6 +41,7 @@ use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
 pub use catalogue::{SavedGroup, ScorerDraft};
+pub use census::Census;
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -210,15 +213,17 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 20] = [
+static STATEMENTS: [&sql::Statements; 22] = [
     &actions::ALL,
     &catalogue::ALL,
+    &census::ALL,
     &history::ALL,
     &ingest::ALL,
     &latest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &quarantine::ALL,
     &recompose::ALL,
     &record::ALL,
     &scorecards::ALL,

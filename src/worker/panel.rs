@@ -9,6 +9,7 @@ use futures::future::{self, BoxFuture};
 use super::Worker;
 use super::assess::{Catalogue, Reading};
 use super::custom::{Job, Opinions, Task};
+use super::vitals::CallClass;
 use crate::domain::custom::{self, CustomSpec, Opinion};
 use crate::domain::group::{Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
@@ -330,6 +331,9 @@ impl Worker {
         }
         let take_slot = || -> BoxFuture<'_, Slot> { Box::pin(self.take_slot(&claim.project, &question.groups)) };
         let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;
+        for call in &answer.calls {
+            self.vitals.called(CallClass::of(call.status, call.error.is_some()));
+        }
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         let kept = answer.is_reusable().then_some((key, &answer.judgement));
         if !calls.is_empty() {

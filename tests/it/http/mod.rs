@@ -8,6 +8,7 @@ mod custom;
 mod explain;
 mod groups;
 mod milestone;
+mod operations;
 mod otlp;
 mod scorecards;
 mod spans;
