@@ -1,6 +1,7 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod candidates;
 mod catalogue;
 mod census;
 mod engine;
@@ -17,6 +18,8 @@ mod projects;
 mod quarantine;
 mod recompose;
 mod record;
+mod resweep_step;
+mod resweeps;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -40,6 +43,7 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
+pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
 pub use engine::Result;
@@ -55,6 +59,8 @@ pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
+pub use resweep_step::{StepSettings, Stepped};
+pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
@@ -213,7 +219,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 22] = [
+static STATEMENTS: [&sql::Statements; 25] = [
     &actions::ALL,
     &catalogue::ALL,
     &census::ALL,
@@ -236,6 +242,9 @@ static STATEMENTS: [&sql::Statements; 22] = [
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
+    &candidates::ALL,
+    &resweep_step::ALL,
+    &resweeps::ALL,
 ];
 
 impl Store {

@@ -14,6 +14,7 @@ use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::pattern::Sides;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
 use crate::domain::redact::{self, Counts, Kind};
+use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
 use crate::domain::time::{Micros, Timestamp};
@@ -104,6 +105,16 @@ impl Reading {
     }
 }
 
+/// A due assessment that was admitted.
+struct Admitted<'a> {
+    assessment: &'a Assessment,
+    /// The session's.
+    revision: i64,
+    group: &'a GatheredGroup,
+    /// The order that wants judges asked again.
+    fresh: Option<&'a str>,
+}
+
 /// A due assessment that is to be judged now.
 struct Due<'a> {
     assessment: &'a Assessment,
@@ -115,7 +126,7 @@ impl Worker {
     /// Ends a try for each due assessment of a session.
     pub(super) async fn assess(&self, session: GatheredSession, catalogue: &Catalogue) -> SessionEnd {
         let now = self.clock.now();
-        let GatheredSession { claim, standing, assessments, spans } = session;
+        let GatheredSession { claim, standing, assessments, terms, spans } = session;
         let mut tries = Vec::new();
         let mut wanted = Vec::new();
         for (group_id, assessment) in &assessments {
@@ -123,16 +134,21 @@ impl Worker {
                 continue;
             }
             let group = catalogue.groups.get(&(claim.project.clone(), group_id.clone()));
-            match self.admit(standing.as_ref(), assessment, group, now) {
+            match self.admit(standing.as_ref(), assessment, group, terms.get(group_id), now) {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
-                Ok((standing, group)) => wanted.push((assessment.clone(), standing.revision, group)),
+                Ok((standing, group)) => {
+                    let fresh = terms.get(group_id).and_then(|terms| terms.fresh.as_deref());
+                    wanted.push(Admitted { assessment, revision: standing.revision, group, fresh });
+                }
             }
         }
         if !wanted.is_empty() {
             let mut reading = Reading::of(claim.session.clone(), spans);
             match self.redact(&claim.project, &mut reading, &wanted, catalogue).await {
                 Ok(()) => tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await),
-                Err(error) => tries.extend(wanted.iter().map(|(it, _, group)| self.erred(&group.id, it, &error, now))),
+                Err(error) => {
+                    tries.extend(wanted.iter().map(|it| self.erred(&it.group.id, it.assessment, &error, now)));
+                }
             }
         }
         SessionEnd { claim, tries }
@@ -143,7 +159,7 @@ impl Worker {
         &self,
         project: &ProjectId,
         reading: &mut Reading,
-        wanted: &[(Assessment, i64, &GatheredGroup)],
+        wanted: &[Admitted<'_>],
         catalogue: &Catalogue,
     ) -> Result<(), StoreError> {
         let goes_out = |member: &Member| match member.kind {
@@ -151,7 +167,7 @@ impl Worker {
             // Only a semantic condition shows anything to anybody.
             MemberKind::Pattern => catalogue.mentions(project, member, "\"semantic\""),
         };
-        if wanted.iter().any(|(_, _, group)| group.spec.members.iter().any(goes_out)) {
+        if wanted.iter().any(|it| it.group.spec.members.iter().any(goes_out)) {
             let chosen = self.store.redaction(project).await?;
             reading.redact(chosen.as_deref().unwrap_or(self.judges.redact()));
         }
@@ -164,17 +180,23 @@ impl Worker {
         standing: Option<&'a Standing>,
         assessment: &Assessment,
         group: Option<&'a GatheredGroup>,
+        terms: Option<&Terms>,
         now: Timestamp,
     ) -> Result<(&'a Standing, &'a GatheredGroup), Ending> {
         let (Some(standing), Some(group)) = (standing, group.filter(|group| group.live)) else {
             return Err(Ending::Withdrawn);
         };
         let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(Ending::Withdrawn) };
+        // A round whose order was cancelled is nobody's wish any more.
+        if terms.is_none() && assessment.wanted.revision <= assessment.covered.revision {
+            return Err(Ending::Withdrawn);
+        }
+        // What an operator ordered is judged whatever the sample says.
+        let live = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..live } } else { live };
         match standing.eligible(&live, now, self.settings.root_grace) {
             Ok(()) => Ok((standing, group)),
+            Err(NotNow::Active(_)) if terms.is_some_and(|terms| terms.force) => Ok((standing, group)),
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
-            // What an operator ordered is judged whatever the sample says.
-            Err(NotNow::SampledOut) if assessment.wanted.round > assessment.covered.round => Ok((standing, group)),
             Err(NotNow::SampledOut | NotNow::TooFewTurns) => Err(Ending::Withdrawn),
         }
     }
@@ -183,15 +205,15 @@ impl Worker {
         &self,
         claim: &Claimed,
         reading: &Reading,
-        wanted: Vec<(Assessment, i64, &GatheredGroup)>,
+        wanted: Vec<Admitted<'_>>,
         catalogue: &Catalogue,
         now: Timestamp,
     ) -> Vec<Try> {
         let mut tries = Vec::new();
         let mut due = Vec::new();
         let mut needs = Wanted::default();
-        for (assessment, revision, group) in &wanted {
-            let read = Goal { revision: *revision, round: assessment.wanted.round };
+        for Admitted { assessment, revision, group, fresh } in wanted {
+            let read = Goal { revision, round: assessment.wanted.round };
             if is_unchanged(assessment, reading) {
                 let (digest, reason) = (reading.digest.clone(), assessment.last_error.clone());
                 tries.push(Try {
@@ -201,6 +223,7 @@ impl Worker {
                 });
                 continue;
             }
+            needs.fresh = fresh.map(str::to_owned);
             let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
             due.push((Due { assessment, group, panel }, read));
         }

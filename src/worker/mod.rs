@@ -10,6 +10,7 @@ mod in_flight;
 mod panel;
 mod pass;
 mod record;
+mod resweep;
 mod run;
 pub mod schedule;
 mod vitals;
@@ -32,6 +33,7 @@ use crate::store::Store;
 pub use custom::DryRun;
 pub use explain::Explanation;
 pub use pass::PassReport;
+pub use resweep::OrderError;
 pub use run::run;
 pub use vitals::{Durations, Vitals};
 
