@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use super::exit;
+pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
 /// What was asked for on the command line.
@@ -99,58 +100,6 @@ pub struct ImportArgs {
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct SweepArgs {
     /// Print the report as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `resweep`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
-pub struct ResweepArgs {
-    /// The scorer group that judges again
-    #[arg(long, value_name = "ID", value_parser = GroupId::parse)]
-    pub group: GroupId,
-    /// The project the sessions belong to
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
-    pub project: String,
-    /// Only sessions whose last turn is not before this time, as 2026-01-31T09:00:00Z
-    #[arg(long, value_name = "TIME")]
-    pub from: Option<String>,
-    /// Only sessions whose last turn is not after this time [default: now]
-    #[arg(long, value_name = "TIME")]
-    pub to: Option<String>,
-    /// Only this session; may be given more than once
-    #[arg(long, value_name = "ID", value_parser = SessionId::parse)]
-    pub session: Vec<SessionId>,
-    /// Only sessions of this agent, by id or name
-    #[arg(long, value_name = "NAME")]
-    pub agent: Option<String>,
-    /// Which of them: uncovered (no verdict on their content yet, and sampled or named), stale (judged by an older version of
-    /// the group or a scorer), incomplete (judged without scorers that could not answer), all (sampled or not)
-    #[arg(long, value_name = "MODE", default_value = "uncovered", value_parser = ["uncovered", "stale", "incomplete", "all"])]
-    pub mode: String,
-    /// Ask judges again although their answers are known
-    #[arg(long)]
-    pub fresh: bool,
-    /// Judge sessions that are not quiet yet, too
-    #[arg(long)]
-    pub force: bool,
-    /// Let low ratings raise signals
-    #[arg(long)]
-    pub signals: bool,
-    /// The most sessions to judge
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub limit: Option<i64>,
-    /// Why, for those who look at it later
-    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
-    pub reason: Option<String>,
-    /// Only count what it would come to; nothing is spent
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Only order it: running workers carry it out
-    #[arg(long, conflicts_with = "dry_run")]
-    pub detach: bool,
-    /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -381,7 +330,7 @@ fn workers(text: &str) -> Result<usize, String> {
     }
 }
 
-fn name(text: &str) -> Result<String, String> {
+pub(super) fn name(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     if text.trim() != text || !(1..=200).contains(&length) || text.chars().any(char::is_control) {
         return Err("a name has 1 to 200 characters, no space around it and no control characters".to_owned());

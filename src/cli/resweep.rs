@@ -1,5 +1,7 @@
 //! `resweep`: orders sessions to be judged again, carries that out and shows how far it is.
 
+#![allow(clippy::doc_markdown, reason = "the options' texts are printed as they stand, where backticks would be noise")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,17 +9,72 @@ use anyhow::Context as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::ResweepArgs;
+use super::args::{DEFAULT_PROJECT, name};
 use super::progress::{Progress, Unit};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use crate::app::App;
 use crate::clock::Clock as _;
-use crate::domain::ids::ProjectId;
+use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::resweep::{Asked, Counts, Estimate, State};
 use crate::http::ShownResweep;
 use crate::store::ResweepRow;
 use crate::worker::Worker;
+
+/// Options of `resweep`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+pub struct ResweepArgs {
+    /// The scorer group that judges again
+    #[arg(long, value_name = "ID", value_parser = GroupId::parse)]
+    pub group: GroupId,
+    /// The project the sessions belong to
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+    /// Only sessions whose last turn is not before this time, as 2026-01-31T09:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Only sessions whose last turn is not after this time [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// Only this session; may be given more than once
+    #[arg(long, value_name = "ID", value_parser = SessionId::parse)]
+    pub session: Vec<SessionId>,
+    /// Only sessions of this agent, by id or name
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Which of them: uncovered (no verdict on their content yet, and sampled or named), stale (judged by an older version of
+    /// the group or a scorer), incomplete (judged without scorers that could not answer), all (sampled or not)
+    #[arg(long, value_name = "MODE", default_value = "uncovered", value_parser = ["uncovered", "stale", "incomplete", "all"])]
+    pub mode: String,
+    /// Ask judges again although their answers are known
+    #[arg(long)]
+    pub fresh: bool,
+    /// Judge sessions that are not quiet yet, too
+    #[arg(long)]
+    pub force: bool,
+    /// Let low ratings raise signals
+    #[arg(long)]
+    pub signals: bool,
+    /// The most sessions to judge
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub limit: Option<i64>,
+    /// The scorecard in place of the group's own
+    #[arg(long, value_name = "ID")]
+    pub scorecard: Option<String>,
+    /// Why, for those who look at it later
+    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
+    pub reason: Option<String>,
+    /// Only count what it would come to; nothing is spent
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Only order it: running workers carry it out
+    #[arg(long, conflicts_with = "dry_run")]
+    pub detach: bool,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// How often the progress is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -54,7 +111,7 @@ fn body(args: &ResweepArgs) -> serde_json::Value {
     json!({
         "groupId": args.group, "from": args.from, "to": args.to, "agent": args.agent, "mode": args.mode,
         "sessionIds": (!args.session.is_empty()).then_some(&args.session), "fresh": args.fresh, "force": args.force,
-        "signals": args.signals, "limit": args.limit, "reason": args.reason, "dryRun": args.dry_run,
+        "signals": args.signals, "limit": args.limit, "scorecardId": args.scorecard, "reason": args.reason, "dryRun": args.dry_run,
     })
 }
 
@@ -104,10 +161,16 @@ fn estimated(estimate: &Estimate, style: Style) -> String {
         ("of them sampled", estimate.sampled),
         ("of them covered already", estimate.covered),
         ("sessions to judge", estimate.to_judge),
-        ("judge calls at most", estimate.judge_calls),
+        ("judge calls, repairs not counted", estimate.judge_calls),
     ] {
         table.row([Cell::from(what), Cell::from(count.to_string())]);
     }
+    let cost = match estimate.cost {
+        Some(cost) => format!("{cost:.2}"),
+        None if estimate.judge_calls == 0 => "0.00".to_owned(),
+        None => "unknown".to_owned(),
+    };
+    table.row([Cell::from("their cost, as calls cost of late"), Cell::from(cost)]);
     table.render(style)
 }
 

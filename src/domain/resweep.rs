@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::assessment::{Assessment, Goal};
+use super::compose::Scorecard;
 use super::conversation::Agent;
 use super::ids::{GroupId, SessionId};
 use super::plan::{LiveGroup, Standing};
@@ -46,7 +47,7 @@ impl Mode {
 }
 
 /// What is ordered of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
     /// Which of the sessions that match.
@@ -67,12 +68,18 @@ pub struct Order {
     pub signals: bool,
     /// The most sessions judged again.
     pub limit: Option<i64>,
+    /// The scorecard in place of the group's own, by id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scorecard_id: Option<String>,
+    /// That scorecard as it was when the order was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scorecard: Option<Scorecard>,
     /// Why, for people who look at it later.
     pub reason: String,
 }
 
 /// An order as it comes from the wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// The group that judges again.
     pub group: GroupId,
@@ -83,7 +90,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads `{groupId, mode?, from?, to?, sessionIds?, agent?, fresh?, force?, signals?, limit?, reason, dryRun?}`. A dry run
+    /// Reads `{groupId, mode?, from?, to?, sessionIds?, agent?, fresh?, force?, signals?, limit?, scorecardId?, reason, dryRun?}`. A dry run
     /// needs no reason; the mode is `uncovered` where none is given.
     ///
     /// # Errors
@@ -104,6 +111,8 @@ impl Asked {
             force: flag(body, "force", &mut problems),
             signals: flag(body, "signals", &mut problems),
             limit: limit(body, &mut problems),
+            scorecard_id: text(body, "scorecardId", &mut problems),
+            scorecard: None,
             reason: text(body, "reason", &mut problems).unwrap_or_default(),
         };
         problems.unless(is_dry_run || !order.reason.trim().is_empty(), || {
@@ -232,9 +241,9 @@ pub struct Estimate {
     pub covered: i64,
     /// Those of them that would be judged again, within the limit.
     pub to_judge: i64,
-    /// The most calls of judges that this takes; answers that are known already cost none.
+    /// The calls of judges that this takes where each question is answered at once; answers that are known already cost none.
     pub judge_calls: i64,
-    /// What the calls cost, where prices are known.
+    /// What those calls come to, at the mean cost of each scorer's calls of late; null where one of them has no such calls.
     pub cost: Option<f64>,
 }
 
@@ -247,11 +256,13 @@ impl Estimate {
         self.to_judge += i64::from(choice.is_wanted);
     }
 
-    /// The estimate of a limited order on a group with so many judges.
+    /// The estimate of a limited order, where one session asks so many questions and costs so much.
     #[must_use]
-    pub fn within(self, limit: Option<i64>, judges: i64) -> Self {
+    pub fn within(self, limit: Option<i64>, questions: i64, cost: Option<f64>) -> Self {
         let to_judge = limit.map_or(self.to_judge, |limit| self.to_judge.min(limit));
-        Self { to_judge, judge_calls: to_judge.saturating_mul(judges), ..self }
+        #[allow(clippy::cast_precision_loss, reason = "an estimate of fewer sessions than a float counts exactly")]
+        let cost = cost.map(|cost| cost * to_judge as f64);
+        Self { to_judge, judge_calls: to_judge.saturating_mul(questions), cost, ..self }
     }
 }
 
@@ -343,7 +354,7 @@ impl ItemEnd {
 }
 
 /// How a session is judged in the round that was ordered.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Terms {
     /// Where judges are asked again, the order that asks: its answers are kept apart from those known before, so that a crash
     /// does not make it ask twice.
@@ -352,6 +363,8 @@ pub struct Terms {
     pub force: bool,
     /// Whether the verdict raises a signal.
     pub signals: bool,
+    /// The scorecard in place of the group's own.
+    pub scorecard: Option<Scorecard>,
 }
 
 /// How many sessions of a re-sweep stand where.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::domain::time::Micros;
 
 fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
@@ -13,7 +14,7 @@ fn order(body: &Value) -> Order {
 }
 
 fn group(sample_rate: f64) -> LiveGroup {
-    LiveGroup { id: GroupId::trusted("g"), sample_rate, idle: super::super::time::Micros::ZERO, min_turns: 2 }
+    LiveGroup { id: GroupId::trusted("g"), sample_rate, idle: Micros::ZERO, min_turns: 2 }
 }
 
 fn candidate(covered: i64) -> Candidate {
@@ -86,10 +87,10 @@ fn an_estimate_counts_and_keeps_to_the_limit() {
     let mut estimate = Estimate::default();
     estimate.count(Choice { is_sampled: true, is_covered: false, is_wanted: true });
     estimate.count(Choice { is_sampled: false, is_covered: true, is_wanted: true });
-    let all = estimate.within(None, 3);
+    let all = estimate.within(None, 3, None);
     assert_eq!((all.matched, all.sampled, all.covered, all.to_judge, all.judge_calls), (2, 1, 1, 2, 6));
-    let one = estimate.within(Some(1), 3);
-    assert_eq!((one.matched, one.to_judge, one.judge_calls), (2, 1, 3));
+    let one = estimate.within(Some(1), 3, Some(0.5));
+    assert_eq!((one.matched, one.to_judge, one.judge_calls, one.cost), (2, 1, 3, Some(0.5)));
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub struct Shown {
     force: bool,
     signals: bool,
     limit: Option<i64>,
+    scorecard_id: Option<String>,
     reason: String,
     counts: Counts,
     /// How many sessions it would order, as counted when it was ordered; null where counting took too long.
@@ -68,6 +69,7 @@ impl Shown {
             force: order.force,
             signals: order.signals,
             limit: order.limit,
+            scorecard_id: order.scorecard_id,
             reason: order.reason,
             counts: row.counts,
             expected: row.expected,
@@ -83,6 +85,7 @@ impl From<OrderError> for ApiError {
     fn from(error: OrderError) -> Self {
         match error {
             OrderError::NoGroup => Self::not_found(error.to_string()),
+            OrderError::NoScorecard(_) => Self::bad_request(error.to_string()),
             OrderError::NotLive => Self::conflict(error.to_string()),
             OrderError::Store(error) => error.into(),
         }

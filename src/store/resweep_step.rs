@@ -48,9 +48,10 @@ statements! {
             ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at)
             WHERE queue.lease_token IS NULL";
         OPEN_ITEMS(0; project_id Text, session_id Text) = "SELECT i.project_id, i.session_id, i.group_id, i.resweep_id,
-                i.fresh, i.forced, i.signals FROM v
-            JOIN resweep_items i ON i.project_id = v.project_id AND i.session_id = v.session_id WHERE i.state = 'open'
-            ORDER BY i.resweep_id";
+                i.fresh, i.forced, i.signals, r.spec FROM v
+            JOIN resweep_items i ON i.project_id = v.project_id AND i.session_id = v.session_id
+            JOIN resweeps r ON r.project_id = i.project_id AND r.resweep_id = i.resweep_id WHERE i.state = 'open'
+            ORDER BY r.created_at, i.resweep_id";
         LOCK_OPEN_ITEMS(0; project_id Text, session_id Text) = "SELECT q.project_id, q.session_id, q.group_id, q.resweep_id,
                 q.round, q.signals FROM v
             JOIN resweep_items q ON q.project_id = v.project_id AND q.session_id = v.session_id WHERE q.state = 'open'
@@ -201,6 +202,9 @@ pub(super) async fn terms(tx: &mut Tx, keys: Rows) -> Result<BTreeMap<SessionKey
         }
         terms.force |= row.flag(5)?;
         terms.signals |= row.flag(6)?;
+        // Of several orders the latest that names a scorecard says which.
+        let order: Order = from_json(&row.text(7)?)?;
+        terms.scorecard = order.scorecard.or_else(|| terms.scorecard.take());
     }
     Ok(by_session)
 }

@@ -30,7 +30,7 @@ statements! {
 }
 
 /// A re-sweep as it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ResweepRow {
     /// Its id.
     pub id: String,

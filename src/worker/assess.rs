@@ -111,14 +111,15 @@ struct Admitted<'a> {
     /// The session's.
     revision: i64,
     group: &'a GatheredGroup,
-    /// The order that wants judges asked again.
-    fresh: Option<&'a str>,
+    /// The terms of the operator who ordered it, where one did.
+    terms: Option<&'a Terms>,
 }
 
 /// A due assessment that is to be judged now.
 struct Due<'a> {
     assessment: &'a Assessment,
     group: &'a GatheredGroup,
+    terms: Option<&'a Terms>,
     panel: Panel,
 }
 
@@ -134,11 +135,11 @@ impl Worker {
                 continue;
             }
             let group = catalogue.groups.get(&(claim.project.clone(), group_id.clone()));
-            match self.admit(standing.as_ref(), assessment, group, terms.get(group_id), now) {
+            let terms = terms.get(group_id);
+            match self.admit(standing.as_ref(), assessment, group, terms, now) {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
                 Ok((standing, group)) => {
-                    let fresh = terms.get(group_id).and_then(|terms| terms.fresh.as_deref());
-                    wanted.push(Admitted { assessment, revision: standing.revision, group, fresh });
+                    wanted.push(Admitted { assessment, revision: standing.revision, group, terms });
                 }
             }
         }
@@ -212,7 +213,7 @@ impl Worker {
         let mut tries = Vec::new();
         let mut due = Vec::new();
         let mut needs = Wanted::default();
-        for Admitted { assessment, revision, group, fresh } in wanted {
+        for Admitted { assessment, revision, group, terms } in wanted {
             let read = Goal { revision, round: assessment.wanted.round };
             if is_unchanged(assessment, reading) {
                 let (digest, reason) = (reading.digest.clone(), assessment.last_error.clone());
@@ -223,9 +224,9 @@ impl Worker {
                 });
                 continue;
             }
-            needs.fresh = fresh.map(str::to_owned);
+            needs.fresh = terms.and_then(|terms| terms.fresh.clone());
             let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
-            due.push((Due { assessment, group, panel }, read));
+            due.push((Due { assessment, group, terms, panel }, read));
         }
         // Groups that ask a judge the same thing share its answer, and those with the same custom scorer its opinion.
         match self.ask(claim, reading, needs).await {
@@ -262,7 +263,7 @@ impl Worker {
             return Try { group, ending: Ending::Deferred { until, reason, held: waits.held }, verdict: None };
         }
         let incomplete = waiting_for.is_some();
-        let verdict = verdict(due.group, read, reading, &opinions, members, incomplete, now);
+        let verdict = verdict(due, read, reading, &opinions, members, incomplete, now);
         let reason = verdict.composition.rating.is_none().then(|| verdict.composition.justification.clone());
         let ending = Ending::Covered { read, digest: reading.digest.clone(), reason };
         Try { group, ending, verdict: Some(verdict) }
@@ -313,7 +314,7 @@ fn is_unchanged(assessment: &Assessment, reading: &Reading) -> bool {
 }
 
 fn verdict(
-    group: &GatheredGroup,
+    due: &Due<'_>,
     read: Goal,
     reading: &Reading,
     opinions: &[Opinion],
@@ -321,9 +322,10 @@ fn verdict(
     incomplete: bool,
     now: Timestamp,
 ) -> Verdict {
-    let conversation = &reading.conversation;
+    let (group, conversation) = (due.group, &reading.conversation);
     let online = group.spec.online.as_ref();
-    let recipe = group.spec.recipe(group.scorecard.clone());
+    let ordered = due.terms.and_then(|terms| terms.scorecard.clone());
+    let recipe = group.spec.recipe(ordered.unwrap_or_else(|| group.scorecard.clone()));
     Verdict {
         group: group.id.clone(),
         group_name: group.spec.name.clone(),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use afterword::domain::judge::{Model, ModelTable};
 use afterword::domain::time::Micros;
+use afterword::scorers::judge::JudgeSettings;
 use serde_json::{Value, json};
 
 use crate::support::judge::{Judge, Reply};
@@ -171,4 +173,32 @@ async fn what_can_t_be_ordered_or_changed_is_refused_with_the_reason() {
     let off = json!({"online": {"enabled": false}});
     server.caller.put(&format!("/agent-monitoring/scorer-groups/{group}"), &off).await;
     assert!(refused(&server.caller.post(PATH, &order).await, 409).contains("does not score sessions live"));
+}
+
+#[tokio::test]
+async fn a_dry_run_tells_what_calls_of_late_cost_and_a_re_sweep_scores_by_the_card_it_names() {
+    let judge = Judge::start(|_| Reply::Rating(8.0));
+    let priced = Model { input_price: Some(5_000.0), output_price: Some(50_000.0), context_tokens: None };
+    let models = ModelTable { models: [("test".to_owned(), priced)].into(), context_tokens: None };
+    let judges = JudgeSettings { model: "test".to_owned(), models, ..JudgeSettings::default() };
+    let server = Server::planned(Plan { judge: Some(&judge), judges, ..Plan::default() }).await;
+    let group = prepared(&server, &["a", "b"]).await;
+    let dry = json!({"groupId": group, "mode": "all", "dryRun": true});
+    let estimate = server.caller.post(PATH, &dry).await.1["estimate"].clone();
+    assert_eq!((&estimate["judgeCalls"], &estimate["cost"]), (&json!(2), &json!(null)), "no call was made yet");
+    assert_eq!(server.caller.sweep().await, 2);
+    let estimate = server.caller.post(PATH, &dry).await.1["estimate"].clone();
+    // The stub reads 100 tokens and writes 20: 0.5 + 1.0 by these prices, twice.
+    assert_eq!((&estimate["judgeCalls"], &estimate["cost"]), (&json!(2), &json!(3.0)), "{estimate}");
+
+    let mut order = json!({"groupId": group, "mode": "all", "reason": "a test", "scorecardId": "none"});
+    assert!(refused(&server.caller.post(PATH, &order).await, 400).contains("scorecardId"));
+    let card = json!({"name": "Out of ten", "outOf": 10});
+    let card = server.caller.post("/agent-monitoring/scorecards", &card).await.1["scorecard"]["_id"].clone();
+    order["scorecardId"] = card.clone();
+    let id = ordered(&server, &order).await;
+    assert_eq!(standing(&server, &id).await["scorecardId"], card);
+    assert_eq!(server.caller.sweep().await, 2);
+    let scores = server.caller.scores("a").await;
+    assert_eq!((&scores[0]["scorecardScore"], &scores[1]["scorecardScore"]), (&json!(10), &json!(100)), "{scores:?}");
 }

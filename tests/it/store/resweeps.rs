@@ -168,7 +168,7 @@ async fn the_terms_of_an_order_are_gathered_until_it_has_ended(ctx: Ctx) {
     let second = ctx.again(&group, json!({"force": true})).await;
     ctx.step(&ctx.store, WIDE).await;
     let gathering = ctx.gather().await;
-    let terms = Terms { fresh: Some(first.clone()), force: true, signals: false };
+    let terms = Terms { fresh: Some(first.clone()), force: true, signals: false, scorecard: None };
     assert_eq!(gathering.sessions[0].terms.get(&group.id), Some(&terms));
     ctx.record(&[judged(&gathering, &gathering.sessions[0], ctx.now(), 9.0)]).await;
     ctx.step(&ctx.store, WIDE).await;
