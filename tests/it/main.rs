@@ -9,6 +9,7 @@ mod crewai;
 mod demo;
 mod demo_data;
 mod fixture;
+mod fuzz_corpus;
 mod house;
 mod http;
 mod import;
