@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterword::domain::content::Speaker;
 use afterword::domain::conversation::Conversation;
-use afterword::domain::ids::{SessionId, check_id};
+use afterword::domain::ids::{SessionId, SpanId, check_id};
 use afterword::domain::judge::{Judgement, Question, Unreadable, read};
 use afterword::domain::outcome::{Goodness, Outcome};
 use afterword::domain::pattern::{Detector, Match, Pattern, PatternSpec, Sides};
@@ -242,7 +242,7 @@ pub fn chat_line(data: &[u8]) {
     assert_eq!(ids.len(), spans.len(), "each span has an id of its own");
     for span in spans {
         assert_eq!(span.session_tag, spans[0].session_tag, "a line is one conversation");
-        let parent = span.parent_id.as_ref().map_or(span.trace_id.as_str(), |parent| parent.as_str());
+        let parent = span.parent_id.as_ref().map_or(span.trace_id.as_str(), SpanId::as_str);
         assert!(parent == span.trace_id.as_str() && ids.contains(parent), "{} hangs on its turn", span.span_id);
     }
     grown_changes_only_its_last_turn(&line, spans);
@@ -262,7 +262,7 @@ fn grown_changes_only_its_last_turn(line: &Value, spans: &[Span]) {
 /// A span that is taken can be written to either database and read back.
 fn can_be_stored(span: &Span) {
     let ids = [Some(span.trace_id.as_str()), Some(span.span_id.as_str()), span.body.agent_id.as_deref()];
-    let parent = span.parent_id.as_ref().map(|id| id.as_str());
+    let parent = span.parent_id.as_ref().map(SpanId::as_str);
     let session = span.session_tag.as_ref().map(SessionId::as_str);
     for id in ids.into_iter().chain([parent, session]).flatten() {
         assert_eq!(check_id(id), Ok(()), "{id:?}");

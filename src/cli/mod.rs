@@ -9,6 +9,7 @@ mod demo;
 mod exit;
 mod explain;
 mod import;
+mod keys;
 pub mod progress;
 mod reports;
 pub mod sample;

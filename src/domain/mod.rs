@@ -1,5 +1,6 @@
 //! Floor 0: what a verdict means. Pure rules and values: no I/O, no clock, no randomness, no logging.
 
+pub mod access;
 pub mod assessment;
 pub mod attach;
 pub mod compose;

@@ -8,6 +8,7 @@ mod explain;
 mod gather;
 mod history;
 mod ingest;
+mod keys;
 mod latest;
 mod lease;
 mod ledger;
@@ -45,11 +46,12 @@ pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
+pub use keys::{Key, KeyDraft, KeyRow};
 pub use latest::Latest;
 pub use lease::Claimed;
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
-pub use projects::{Key, Project};
+pub use projects::Project;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use scorecards::{MovedGroup, SavedScorecard};
@@ -210,11 +212,12 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 20] = [
+static STATEMENTS: [&sql::Statements; 21] = [
     &actions::ALL,
     &catalogue::ALL,
     &history::ALL,
     &ingest::ALL,
+    &keys::ALL,
     &latest::ALL,
     &ledger::ALL,
     &plan::ALL,

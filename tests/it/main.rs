@@ -17,6 +17,7 @@ mod judging;
 mod real_model;
 mod recipes;
 mod sdk;
+mod secrets;
 mod store;
 mod support;
 mod tau_bench;

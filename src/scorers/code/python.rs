@@ -60,25 +60,31 @@ fn look_at(script: &str, terms: &Terms) -> Result<(), String> {
     lacking_import(script, terms)?;
     let watch = stopwatch();
     let compiled = compile(format!("{script}\nhandler\n")).map_err(|error| refusal(&error))?;
-    match execute(&compiled, Vec::new(), terms).map_err(|error| why(&error, script, terms))? {
-        MontyObject::Function { .. } => {}
-        MontyObject::Repr(text) if text.starts_with("<function") => {}
+    let own_name = match execute(&compiled, Vec::new(), terms).map_err(|error| why(&error, script, terms))? {
+        MontyObject::Function { name, .. } => name,
+        MontyObject::Repr(text) if text.starts_with("<function") => {
+            text.split('\'').nth(1).unwrap_or("handler").to_owned()
+        }
         other => return Err(format!("handler is no function but {}", shorten(&other.py_repr(), LONGEST_ERROR))),
-    }
+    };
     let left = terms.soft_limit().saturating_sub(watch.elapsed());
-    takes_its_arguments(script, left)
+    takes_its_arguments(script, &own_name, left)
 }
 
 /// Refuses a handler that can't be called as handlers are. The interpreter tells what a function takes only by calling it:
 /// whatever else comes of that call does not count.
-fn takes_its_arguments(script: &str, within: Duration) -> Result<(), String> {
+fn takes_its_arguments(script: &str, own_name: &str, within: Duration) -> Result<(), String> {
     let given = RawValue::from_string(EMPTY.to_owned()).map_err(|error| error.to_string()).and_then(|it| given(&it))?;
     let code = format!("{script}\n{TRACE}\n{CALL}\n");
     let Err(error) = compile(code).and_then(|compiled| execute_within(&compiled, given, within)) else { return Ok(()) };
     let (ExcType::TypeError, [frame], Some(why)) = (error.exc_type(), error.traceback(), error.message()) else {
         return Ok(());
     };
-    // A call that never began leaves one frame: where the function is defined, or where it is called, behind the script.
+    // A call that never began is told with the function's name and one frame: where it is defined, or where it is called,
+    // behind the script. So is one that the handler makes itself, of another function.
+    if !why.starts_with(&format!("{own_name}()")) {
+        return Ok(());
+    }
     let own = usize::try_from(frame.start.line).ok().filter(|line| *line <= script.lines().count());
     let defined = || Some(script[..HANDLER.find_iter(script).last()?.start()].matches('\n').count() + 1);
     let line = own.or_else(defined).map(|line| format!(" (line {line})")).unwrap_or_default();

@@ -160,6 +160,7 @@ pub const SIGNATURES: &[(&str, Option<&str>)] = &[
     ("def handler(i, o, e, m, t, *, key):\n    return 1\n", Some("(line 1)")),
     ("async def handler(a):\n    return 1\n", Some("(line 1)")),
     ("x = 1\nhandler = lambda a: 1\n", Some("(line 2)")),
+    ("def rate(a):\n    return 1\nhandler = rate\n", Some("(line 1)")),
 ];
 
 #[tokio::test]
