@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 use super::exit;
 pub use super::keys::KeyCommand;
+pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
 /// What was asked for on the command line.
@@ -49,6 +50,10 @@ pub enum Command {
     Import(ImportArgs),
     /// Make one pass over all projects: plan what is due and judge it
     Sweep(SweepArgs),
+    /// Judge sessions again, in spite of verdicts that are there
+    ///
+    /// Orders it and carries it out, behind live work; when interrupted, any worker goes on with it. Earlier verdicts stay.
+    Resweep(ResweepArgs),
     /// Tell why a session has the verdicts it has, or none
     Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why

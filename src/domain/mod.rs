@@ -1,6 +1,7 @@
 //! Floor 0: what a verdict means. Pure rules and values: no I/O, no clock, no randomness, no logging.
 
 pub mod access;
+pub mod agent_profile;
 pub mod assessment;
 pub mod attach;
 pub mod compose;
@@ -19,9 +20,11 @@ pub mod pattern;
 pub mod period;
 pub mod plan;
 pub mod problems;
+pub mod quarantine;
 pub mod ratings;
 pub mod recompose;
 pub mod redact;
+pub mod resweep;
 pub mod retry;
 pub mod sample;
 pub mod scorer;

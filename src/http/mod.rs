@@ -1,5 +1,6 @@
 //! Floor 3: the HTTP API, one resource a file. The project of a request comes from its key alone.
 
+mod agents;
 mod approvals;
 mod auth;
 mod body;
@@ -12,12 +13,16 @@ mod guard;
 mod health;
 mod judges;
 mod keys;
+mod metrics;
 mod otlp;
 mod patterns;
+mod projects;
 mod rates;
 mod recompose;
+mod release;
 mod reports;
 mod request;
+mod resweeps;
 mod routes;
 mod scorecards;
 mod scorers;
@@ -45,6 +50,7 @@ use crate::store::Store;
 use crate::worker::Worker;
 
 pub use rates::Rates;
+pub use resweeps::Shown as ShownResweep;
 pub use routes::{Route, router, routes};
 pub use serve::{Connections, serve};
 

@@ -11,8 +11,9 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, approvals, custom, evaluation_settings, explain, groups, guard, health, judges, keys, otlp, patterns,
-    recompose, reports, scorecards, scores, secret, sessions, settings, signals, spans, sweep, usage,
+    Api, agents, approvals, custom, evaluation_settings, explain, groups, guard, health, judges, keys, metrics, otlp,
+    patterns, projects, recompose, release, reports, resweeps, scorecards, scores, secret, sessions, settings, signals,
+    spans, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -49,7 +50,7 @@ impl Table {
         Self { router: Router::new(), routes: Vec::new() }
     }
 
-    methods! { get GET post POST put PUT delete DELETE }
+    methods! { get GET post POST put PUT patch PATCH delete DELETE }
 
     fn with(mut self, method: Method, path: &str, scope: Scope, answers: MethodRouter<Arc<Api>>) -> Self {
         self.router = self.router.route(path, answers.route_layer(Extension(Needs(scope))));
@@ -83,7 +84,12 @@ impl Table {
 fn timed() -> Table {
     let api =
         Table::new().open("/health", health::check).merge(catalogue()).merge(results()).merge(access()).below(API);
-    Table::new().open("/health", health::check).post(Ingest, "/v1/traces", otlp::receive).merge(api)
+    Table::new()
+        .open("/health", health::check)
+        .open("/ready", health::ready)
+        .open("/metrics", metrics::show)
+        .post(Ingest, "/v1/traces", otlp::receive)
+        .merge(api)
 }
 
 /// What takes its own time.
@@ -137,6 +143,7 @@ fn catalogue() -> Table {
 fn results() -> Table {
     Table::new()
         .post(Ingest, "/ingest/traces", spans::receive)
+        .get(Read, "/ingest/traces", spans::list)
         .get(Read, "/ingest/traces/{id}", spans::read)
         .get(Read, "/ingest/sessions/{id}/spans", spans::of_session)
         .get(Read, "/agent-monitoring/approvals/pending", approvals::pending)
@@ -145,7 +152,14 @@ fn results() -> Table {
         .get(Read, "/agent-monitoring/scorer-groups/{id}/trend", reports::trend)
         .get(Read, "/agent-monitoring/scorer-groups/{id}/worst", reports::worst)
         .get(Read, "/agent-monitoring/scores", reports::scores)
+        .get(Read, "/agent-monitoring/resweeps", resweeps::list)
+        .post(Operate, "/agent-monitoring/resweeps", resweeps::create)
+        .get(Read, "/agent-monitoring/resweeps/{id}", resweeps::read)
+        .post(Operate, "/agent-monitoring/resweeps/{id}/pause", resweeps::pause)
+        .post(Operate, "/agent-monitoring/resweeps/{id}/resume", resweeps::resume)
+        .post(Operate, "/agent-monitoring/resweeps/{id}/cancel", resweeps::cancel)
         .get(Read, "/agent-monitoring/sessions", sessions::list)
+        .post(Operate, "/agent-monitoring/sessions/{id}/release", release::session)
         .get(Read, "/agent-monitoring/sessions/{id}/scores", scores::of_session)
         .get(Read, "/agent-monitoring/sessions/{id}/explain", explain::session)
         .get(Read, "/agent-monitoring/usage", usage::read)
@@ -153,6 +167,7 @@ fn results() -> Table {
         .get(Read, "/monitor/signals/{id}", signals::read)
         .get(Read, "/agent-monitoring/signals", signals::list)
         .get(Read, "/agent-monitoring/signals/{id}", signals::read_with_feedback)
+        .patch(Manage, "/agent-monitoring/signals/{id}", signals::triage)
 }
 
 /// What a project chooses for itself, and whom it lets in.
@@ -162,6 +177,13 @@ fn access() -> Table {
         .post(Operate, "/agent-monitoring/signing-secret/rotate", secret::rotate)
         .get(Read, "/agent-monitoring/settings/redaction", settings::redaction)
         .put(Manage, "/agent-monitoring/settings/redaction", settings::set_redaction)
+        .get(Read, "/agents", agents::list)
+        .post(Manage, "/agents", agents::create)
+        .get(Read, "/monitor/profiles/{id}", agents::profile)
+        .put(Manage, "/monitor/profiles/{id}", agents::set_profile)
+        .get(Operate, "/projects", projects::list)
+        .post(Operate, "/projects", projects::create)
+        .delete(Operate, "/projects/{id}", projects::remove)
         .get(Operate, "/agent-monitoring/keys", keys::list)
         .post(Operate, "/agent-monitoring/keys", keys::create)
         .post(Operate, "/agent-monitoring/keys/{id}/rotate", keys::rotate)

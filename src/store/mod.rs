@@ -1,7 +1,10 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod agents;
+mod candidates;
 mod catalogue;
+mod census;
 mod engine;
 mod error;
 mod explain;
@@ -14,8 +17,11 @@ mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod quarantine;
 mod recompose;
 mod record;
+mod resweep_step;
+mod resweeps;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -39,7 +45,10 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
+pub use agents::{AgentRow, SavedProfile};
+pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
+pub use census::Census;
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -54,10 +63,12 @@ pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::Project;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
+pub use resweep_step::{StepSettings, Stepped};
+pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
-pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
-pub use spans::{SpanRow, api_id};
+pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
+pub use spans::{RootPlace, SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
 
 use engine::Db;
@@ -212,9 +223,11 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 21] = [
+static STATEMENTS: [&sql::Statements; 27] = [
     &actions::ALL,
+    &agents::ALL,
     &catalogue::ALL,
+    &census::ALL,
     &history::ALL,
     &ingest::ALL,
     &keys::ALL,
@@ -222,6 +235,7 @@ static STATEMENTS: [&sql::Statements; 21] = [
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &quarantine::ALL,
     &recompose::ALL,
     &record::ALL,
     &scorecards::ALL,
@@ -234,6 +248,9 @@ static STATEMENTS: [&sql::Statements; 21] = [
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
+    &candidates::ALL,
+    &resweep_step::ALL,
+    &resweeps::ALL,
 ];
 
 impl Store {

@@ -17,9 +17,9 @@ fn guarded() -> Vec<(String, String, Scope)> {
 }
 
 #[test]
-fn only_health_asks_for_no_key() {
+fn only_what_a_deployment_looks_at_asks_for_no_key() {
     let open = afterword::http::routes().into_iter().filter(|route| route.scope.is_none());
-    assert_eq!(open.map(|route| route.path).collect::<Vec<_>>(), ["/health", "/api/v1/health"]);
+    assert_eq!(open.map(|route| route.path).collect::<Vec<_>>(), ["/health", "/ready", "/metrics", "/api/v1/health"]);
 }
 
 /// A key for each scope: one that has only it, or all but it.
@@ -167,6 +167,9 @@ async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> {
     let external = json!({"name": "E", "url": "https://example.com/score"});
     let custom = made("/agent-monitoring/custom-evaluators", &external, "evaluator").await;
     let scorecard = made("/agent-monitoring/scorecards", &json!({"name": "S"}), "scorecard").await;
+    let agent = made("/agents", &json!({"name": "A"}), "agent").await;
+    assert_eq!(caller.put(&format!("/monitor/profiles/{agent}"), &json!({"channels": ["x"]})).await.0, 200);
+    let project = made("/projects", &json!({"name": "below"}), "project").await;
     let key = made("/agent-monitoring/keys", &json!({"name": "K", "scopes": ["read"]}), "key").await;
     for turn in ["one", "two"] {
         caller.store(&json!({"name": "a", "session_id": "s", "span_id": turn, "output": "sorry"})).await;
@@ -181,6 +184,9 @@ async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> {
         ("/custom-evaluators/", custom),
         ("/scorecards/", scorecard),
         ("/keys/", key),
+        ("/projects/", project),
+        ("/profiles/", agent),
+        ("/resweeps/", "none".to_owned()),
         ("/signals/", signal),
         ("/sessions/", "s".to_owned()),
         ("/ingest/traces/", "one".to_owned()),
@@ -192,7 +198,8 @@ fn is_empty(body: &Value) -> bool {
     match body {
         Value::Object(fields) => {
             let lists = fields.values().filter_map(Value::as_array);
-            lists.clone().count() > 0 && lists.flatten().all(|row| row.get("count") == Some(&json!(0)))
+            let no_row = lists.clone().count() > 0 && lists.flatten().all(|row| row.get("count") == Some(&json!(0)));
+            no_row || fields.values().all(Value::is_null)
         }
         _ => false,
     }
@@ -209,11 +216,15 @@ async fn every_route_with_an_id_answers_another_project_as_if_there_were_nothing
         let (_, id) =
             ids.iter().find(|(part, _)| route.path.contains(part)).unwrap_or_else(|| panic!("{}", route.path));
         let url = format!("{}{}", server.origin, route.path.replace("{id}", id));
-        let body = json!({"name": "taken", "weights": {}, "overlapSeconds": 0});
+        let body = json!({"name": "taken", "status": "taken", "weights": {}, "overlapSeconds": 0});
         let request = server.stranger.request(route.method.as_str(), &url);
         let request = if route.method == "GET" { request } else { request.json(&body) };
         let (status, answered) = answer(request).await;
-        let is_nothing = status == 404 || (status == 200 && route.method == "GET" && is_empty(&answered));
+        // An agent that nobody told of can be given a profile: what is there then is the stranger's own.
+        let is_own = route.path.contains("/profiles/") && route.method == "PUT";
+        let is_release_of_none = answered["released"] == json!(false);
+        let is_nothing = status == 404
+            || (status == 200 && (is_own || is_release_of_none || route.method == "GET" && is_empty(&answered)));
         assert!(is_nothing, "{} {}: {status} {answered}", route.method, route.path);
     }
     for route in
@@ -221,6 +232,10 @@ async fn every_route_with_an_id_answers_another_project_as_if_there_were_nothing
     {
         let (_, id) = ids.iter().find(|(part, _)| route.path.contains(part)).unwrap();
         let url = format!("{}{}", server.origin, route.path.replace("{id}", id));
-        assert_eq!(answer(server.caller.request("GET", &url)).await.0, 200, "{} is as it was", route.path);
+        let (status, answered) = answer(server.caller.request("GET", &url)).await;
+        assert!(status == 200 || id == "none", "{} is as it was: {answered}", route.path);
+        if route.path.contains("/profiles/") {
+            assert_eq!(answered["profile"]["channels"], json!(["x"]));
+        }
     }
 }
