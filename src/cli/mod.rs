@@ -10,6 +10,7 @@ mod exit;
 mod explain;
 mod import;
 mod keys;
+mod pause;
 pub mod progress;
 mod reports;
 mod resweep;

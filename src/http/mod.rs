@@ -16,6 +16,7 @@ mod keys;
 mod metrics;
 mod otlp;
 mod patterns;
+mod pause;
 mod projects;
 mod rates;
 mod recompose;

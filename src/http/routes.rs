@@ -12,8 +12,8 @@ use super::auth::Needs;
 use super::error::ApiError;
 use super::{
     Api, agents, approvals, custom, evaluation_settings, explain, groups, guard, health, judges, keys, metrics, otlp,
-    patterns, projects, recompose, release, reports, resweeps, scorecards, scores, secret, sessions, settings, signals,
-    spans, sweep, usage,
+    patterns, pause, projects, recompose, release, reports, resweeps, scorecards, scores, secret, sessions, settings,
+    signals, spans, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -152,6 +152,8 @@ fn results() -> Table {
         .get(Read, "/agent-monitoring/scorer-groups/{id}/trend", reports::trend)
         .get(Read, "/agent-monitoring/scorer-groups/{id}/worst", reports::worst)
         .get(Read, "/agent-monitoring/scores", reports::scores)
+        .post(Operate, "/agent-monitoring/scorer-groups/{id}/pause", pause::pause)
+        .post(Operate, "/agent-monitoring/scorer-groups/{id}/resume", pause::resume)
         .get(Read, "/agent-monitoring/resweeps", resweeps::list)
         .post(Operate, "/agent-monitoring/resweeps", resweeps::create)
         .get(Read, "/agent-monitoring/resweeps/{id}", resweeps::read)

@@ -2,6 +2,7 @@
 
 mod actions;
 mod agents;
+mod blocks;
 mod candidates;
 mod catalogue;
 mod census;
@@ -223,7 +224,8 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 27] = [
+static STATEMENTS: [&sql::Statements; 28] = [
+    &blocks::ALL,
     &actions::ALL,
     &agents::ALL,
     &catalogue::ALL,
