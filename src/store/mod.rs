@@ -184,7 +184,15 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
         .busy_timeout(settings.busy_timeout)
         .foreign_keys(true)
         .pragma("cache_size", "-16000");
-    let pool = || SqlitePoolOptions::new().acquire_timeout(settings.busy_timeout).idle_timeout(None).max_lifetime(None);
+    let pool = || {
+        SqlitePoolOptions::new()
+            .acquire_timeout(settings.busy_timeout)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            // SQLite ends a transaction by itself where the disk is full or fails; the driver goes on counting it, and refuses to
+            // begin another on that connection for ever.
+            .before_acquire(|connection, _| Box::pin(std::future::ready(Ok(!connection.is_in_transaction()))))
+    };
     let writer = pool().max_connections(1).connect_with(options.clone()).await?;
     migrate_lite(&path, &writer).await?;
     let reader = pool().max_connections(LITE_READERS).connect_with(options.read_only(true)).await?;
