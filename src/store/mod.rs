@@ -20,6 +20,8 @@ mod secrets;
 mod sessions;
 mod settings;
 mod signals;
+#[cfg(test)]
+mod simulated;
 mod spans;
 mod sql;
 mod verdicts;

@@ -21,7 +21,7 @@ statements! {
     ALIVE_GROUPS = "SELECT project_id, group_id FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2) AND live AND deleted_at IS NULL";
     @bulk {
-        FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id FROM v
+        FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id, q.lease_token FROM v
             JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
             WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
         REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision FROM v
@@ -106,6 +106,8 @@ pub enum Recorded {
 }
 
 type SessionKey = (String, String);
+/// A session and the token of one of its leases: a batch may hold ends of the same session under an old lease and a new one.
+type Lease = (String, String, String);
 
 impl Store {
     /// Records the ends of work on claimed sessions and gives up their leases. Answers what was recorded of each, in order.
@@ -121,7 +123,9 @@ impl Store {
         sorted.sort_by(|a, b| (&a.claim.project, &a.claim.session).cmp(&(&b.claim.project, &b.claim.session)));
         let mut tx = self.db.write().await?;
         let held = fence(&mut tx, &sorted).await?;
-        let kept: Vec<&SessionEnd> = sorted.into_iter().filter(|end| held.contains(&key(&end.claim))).collect();
+        let mut kept: Vec<&SessionEnd> = sorted.into_iter().filter(|end| held.contains(&lease(&end.claim))).collect();
+        // The same end handed in twice is one end.
+        kept.dedup_by(|a, b| a.claim == b.claim);
         let keys = || kept.iter().map(|end| args![&end.claim.project, &end.claim.session]).collect::<Rows>();
         let mut assessments = lock_assessments(&mut tx, keys()).await?;
         let alive = alive_groups(&mut tx, &kept).await?;
@@ -130,17 +134,17 @@ impl Store {
             revisions.insert((row.text(0)?, row.text(1)?), row.int(2)?);
         }
         let mut writing = Writing::default();
-        let mut recorded: BTreeMap<SessionKey, Recorded> = BTreeMap::new();
+        let mut recorded: BTreeMap<Lease, Recorded> = BTreeMap::new();
         for end in &kept {
             let key = key(&end.claim);
             let mut of_session = assessments.remove(&key).unwrap_or_default();
             let kept = writing.end(self, end, &mut of_session, &alive, revisions.get(&key).copied(), now)?;
             writing.requeue(&end.claim, &of_session, max_attempts);
-            recorded.insert(key, kept);
+            recorded.insert(lease(&end.claim), kept);
         }
         writing.run(&mut tx, self, now).await?;
         tx.commit().await?;
-        Ok(ends.iter().map(|end| recorded.get(&key(&end.claim)).copied().unwrap_or(Recorded::LeaseLost)).collect())
+        Ok(ends.iter().map(|end| recorded.get(&lease(&end.claim)).copied().unwrap_or(Recorded::LeaseLost)).collect())
     }
 }
 
@@ -148,10 +152,14 @@ fn key(claim: &Claimed) -> SessionKey {
     (claim.project.to_string(), claim.session.to_string())
 }
 
-/// The sessions whose lease is still ours. Zero rows for one of them is an ordinary outcome, not an error.
-async fn fence(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<SessionKey>> {
+fn lease(claim: &Claimed) -> Lease {
+    (claim.project.to_string(), claim.session.to_string(), claim.token.clone())
+}
+
+/// The leases that are still ours. Zero rows for one of them is an ordinary outcome, not an error.
+async fn fence(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<Lease>> {
     let rows = ends.iter().map(|end| args![&end.claim.project, &end.claim.session, &end.claim.token]).collect();
-    tx.bulk(&FENCE, args![], rows).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+    tx.bulk(&FENCE, args![], rows).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect()
 }
 
 async fn lock_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySession> {

@@ -12,6 +12,8 @@ mod pass;
 mod record;
 mod run;
 pub mod schedule;
+#[cfg(test)]
+mod sim;
 
 use std::sync::Arc;
 

@@ -21,6 +21,8 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::domain::judge::Messages;
+#[cfg(test)]
+use crate::test_support::steps;
 
 /// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: usize = 4 << 20;
@@ -175,6 +177,19 @@ pub(super) struct Attempt {
     pub(super) finish: Option<String>,
 }
 
+#[cfg(test)]
+impl Attempt {
+    /// What a simulated judge said; `None` where it is not available.
+    fn simulated(said: Option<String>) -> Self {
+        let status = Some(if said.is_some() { 200 } else { 503 });
+        let heard = match said {
+            Some(text) => Heard::Reply { text, cut_by_length: false },
+            None => Heard::Unavailable { why: "the simulation says so".to_owned(), retry_after: None },
+        };
+        Self { heard, status, latency: Duration::ZERO, input_tokens: None, output_tokens: None, finish: None }
+    }
+}
+
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("provider", &self.shown).finish_non_exhaustive()
@@ -225,6 +240,10 @@ impl Endpoint {
 
     /// Asks once.
     pub(super) async fn attempt(&self, request: &Request<'_>) -> Attempt {
+        #[cfg(test)]
+        if let Some(said) = steps::ask(&request.messages.system, &request.messages.user).await {
+            return Attempt::simulated(said);
+        }
         let stopwatch = clock::stopwatch();
         let dialect = self.dialect(request.model);
         let answered = tokio::time::timeout(request.timeout, self.exchange(request, dialect)).await;

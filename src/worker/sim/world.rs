@@ -1,0 +1,503 @@
+//! A simulated world: processes on one database and one clock, whose every transaction and judge call is a step. Each step,
+//! each failure and each event between them is drawn from one seed.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::super::assess::Catalogue;
+use super::super::record::Task as Recorder;
+use super::super::{Worker, WorkerSettings};
+use super::model::{Content, Group, Model, Piece, Session};
+use super::script::{self, Dice, START};
+use super::{Bench, checks};
+use crate::clock::{Clock, ManualClock};
+use crate::domain::assessment::RetryPolicy;
+use crate::domain::ids::ProjectId;
+use crate::domain::retry::Backoff;
+use crate::domain::time::{Micros, Timestamp};
+use crate::entropy::{Entropy, SeededEntropy};
+use crate::store::{Claimed, GatheredSession, Recorded, SessionEnd, Store, StoreError};
+use crate::test_support::steps::{At, Order, Simulation, Stop};
+
+pub(super) const GRACE: Micros = Micros::seconds(60);
+const LEASE: Micros = Micros::seconds(300);
+/// More tries than any sequence makes: what is given up is another test's business.
+const MAX_ATTEMPTS: i64 = 100_000;
+const PROCESSES: usize = 3;
+
+/// What a claimed session and the catalogue were when they were gathered, and when assessing began.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) session: Option<Session>,
+    pub(super) groups: BTreeMap<String, Group>,
+    pub(super) rubrics: BTreeMap<String, u64>,
+    pub(super) at: Timestamp,
+}
+
+/// What a task gives when it ends.
+pub(super) enum Done {
+    Sent(Result<(), StoreError>),
+    Planned(Result<(), StoreError>),
+    Claimed(Result<Vec<Claimed>, StoreError>),
+    Gathered(Result<(Vec<GatheredSession>, Arc<Catalogue>), StoreError>),
+    Assessed(SessionEnd),
+    Recorded(Vec<Option<Recorded>>),
+    Other(Result<(), StoreError>),
+}
+
+/// What a task does.
+pub(super) enum Kind {
+    Send(Vec<Piece>, Timestamp),
+    Plan,
+    Claim,
+    /// Holds what is seen, once it has been read.
+    Gather(Vec<Claimed>, Option<BTreeMap<String, Arc<Seen>>>),
+    Assess(Claimed, Arc<Seen>),
+    Record(Vec<(SessionEnd, Arc<Seen>)>),
+    Edit,
+    Other,
+}
+
+pub(super) struct Task {
+    future: Pin<Box<dyn Future<Output = Done> + Send>>,
+    pub(super) kind: Kind,
+    pub(super) process: usize,
+    /// Whether a failure was put in its way.
+    failed: bool,
+    /// The step of its first look at kept answers.
+    pub(super) looked: Option<u64>,
+}
+
+struct Process {
+    worker: Arc<Worker>,
+    recorder: Arc<Recorder>,
+    /// Ends of work that wait to be recorded.
+    ends: Vec<(SessionEnd, Arc<Seen>)>,
+}
+
+/// What can go wrong, in percent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trouble {
+    pub(super) database: u64,
+    pub(super) judge: u64,
+}
+
+const CALM: Trouble = Trouble { database: 0, judge: 0 };
+
+pub(super) struct World<'a> {
+    pub(super) sim: Simulation,
+    pub(super) bench: &'a Bench,
+    pub(super) dice: Dice,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) store: Store,
+    pub(super) project: ProjectId,
+    pub(super) model: Model,
+    pub(super) judges: Vec<String>,
+    pub(super) pattern: String,
+    pub(super) panel_wait: Micros,
+    pub(super) has_budget: bool,
+    processes: Vec<Process>,
+    pub(super) tasks: BTreeMap<u64, Task>,
+    unsent: Vec<Vec<Piece>>,
+    trouble: Trouble,
+    next_task: u64,
+    pub(super) step: u64,
+    seen_ticket: u64,
+    pub(super) told: Vec<String>,
+}
+
+impl<'a> World<'a> {
+    pub(super) async fn begin(bench: &'a Bench, seed: u64) -> Self {
+        bench.store.wipe().await;
+        let dice: Dice = Arc::new(SeededEntropy::new(seed));
+        let store = bench.store.of_process(Arc::new(SeededEntropy::new(dice.next())));
+        let project = store.project_named("sim", START).await.expect("a project").id;
+        let mut world = Self {
+            sim: Simulation::begin(),
+            bench,
+            clock: Arc::new(ManualClock::at(START)),
+            store,
+            project,
+            model: Model::default(),
+            judges: Vec::new(),
+            pattern: String::new(),
+            panel_wait: Micros::seconds([0, 1800][usize::from(dice.below(3) > 0)]),
+            has_budget: dice.below(4) == 0,
+            processes: Vec::new(),
+            tasks: BTreeMap::new(),
+            unsent: Vec::new(),
+            trouble: Trouble { database: [0, 2, 6][usize::from(dice.below(3) as u8)], judge: dice.below(40) },
+            next_task: 0,
+            step: 0,
+            seen_ticket: 0,
+            told: Vec::new(),
+            dice,
+        };
+        for _ in 0..PROCESSES {
+            let process = world.process();
+            world.processes.push(process);
+        }
+        world
+    }
+
+    pub(super) fn tell(&mut self, what: impl FnOnce() -> String) {
+        let at = (self.clock.now() - START).get() / 1_000_000;
+        self.told.push(format!("{:>4} {at:>7}s  {}", self.step, what()));
+    }
+
+    fn process(&self) -> Process {
+        let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::new(self.dice.next()));
+        let backoff = |longest| Backoff { first: Micros::seconds(10), longest: Micros::seconds(longest) };
+        let retry = RetryPolicy {
+            errors: backoff(600),
+            deferrals: backoff(1200),
+            max_attempts: MAX_ATTEMPTS,
+            panel_wait: self.panel_wait,
+        };
+        let settings = WorkerSettings {
+            root_grace: GRACE,
+            retry,
+            // No patience with an outage: waiting goes by the machine's clock. Claims say themselves how long they last.
+            lease: Micros::ZERO,
+            max_in_flight: 8,
+            plan_batch: 3,
+            claim_batch: 4,
+            record_batch: 4,
+            grace: Micros::ZERO,
+        };
+        let store = self.bench.store.of_process(Arc::new(SeededEntropy::new(self.dice.next())));
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let judges = Arc::clone(if self.has_budget { &self.bench.limited } else { &self.bench.judges });
+        let customs = self.bench.customs.clone();
+        let worker = Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges, customs, settings);
+        let recorder = Arc::new(Recorder { store, clock, entropy, settings });
+        Process { worker, recorder, ends: Vec::new() }
+    }
+
+    /// Starts a task, and lets it come to its first stop.
+    pub(super) async fn start(
+        &mut self,
+        process: usize,
+        kind: Kind,
+        future: impl Future<Output = Done> + Send + 'static,
+    ) {
+        self.next_task += 1;
+        let task = Task { future: Box::pin(future), kind, process, failed: false, looked: None };
+        self.tasks.insert(self.next_task, task);
+        Box::pin(self.advance(self.next_task)).await;
+    }
+
+    /// Polls a task until it stops, waits for another task, or ends.
+    async fn advance(&mut self, id: u64) {
+        self.sim.polls(id);
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let sim = &self.sim;
+        let ended = std::future::poll_fn(|context| match task.future.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if sim.is_busy() => Poll::Pending,
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await;
+        self.notice().await;
+        if let Some(done) = ended {
+            let task = self.tasks.remove(&id).expect("it was polled");
+            self.ended(task, done).await;
+        }
+    }
+
+    /// Looks at the stops that are new, and at what was dropped without leave.
+    async fn notice(&mut self) {
+        let abandoned = self.sim.abandoned();
+        assert!(abandoned.is_empty(), "given up half-way: {abandoned:?}");
+        for stop in self.sim.stops() {
+            if stop.ticket <= self.seen_ticket {
+                continue;
+            }
+            self.seen_ticket = stop.ticket;
+            match &stop.at {
+                At::Committed(ran) => checks::committed(self, stop.task, ran).await,
+                At::Ask { system, user } => checks::asked(self, &stop, &script::question(system, user)),
+                At::Begin | At::Read | At::LookUp(_) => {}
+            }
+        }
+    }
+
+    /// Lets one that stopped go on, and everybody who waited for it.
+    async fn go(&mut self, stop: &Stop) {
+        self.step += 1;
+        let order = self.order(stop);
+        let (step, now) = (self.step, self.clock.now());
+        let Some(task) = self.tasks.get_mut(&stop.task) else { panic!("{stop:?} is of no task") };
+        task.failed |= matches!(order, Order::Fail | Order::FailAtCommit);
+        match (&stop.at, &mut task.kind) {
+            (At::LookUp(name), _) if name.ends_with("::ANSWERS") => task.looked = task.looked.or(Some(step)),
+            (At::Read, Kind::Gather(claims, seen)) if order == Order::Go => {
+                *seen = Some(checks::seen(&self.model, claims, now));
+            }
+            _ => {}
+        }
+        let (at, task) = (&stop.at, stop.task);
+        if order != Order::Go || matches!(at, At::Committed(_)) {
+            self.tell(|| format!("task {task} {order:?} at {at:.60?}"));
+        }
+        self.sim.order(stop.ticket, order);
+        self.advance(stop.task).await;
+        loop {
+            let before = self.next_task;
+            let tasks: Vec<u64> = self.tasks.keys().copied().collect();
+            let (count, stops) = (tasks.len(), self.sim.stops().len());
+            for id in tasks {
+                self.advance(id).await;
+            }
+            if (before, count, stops) == (self.next_task, self.tasks.len(), self.sim.stops().len()) {
+                return;
+            }
+        }
+    }
+
+    fn order(&self, stop: &Stop) -> Order {
+        let fails = |percent: u64| percent > 0 && self.dice.below(100) < percent;
+        match &stop.at {
+            At::Ask { .. } if fails(self.trouble.judge) => Order::Fail,
+            At::Ask { .. } if fails(self.trouble.judge / 4) => Order::Say("I would rather not say.".to_owned()),
+            At::Ask { system, user } => Order::Say(script::reply(system, &script::question(system, user))),
+            _ if fails(self.trouble.database) => Order::Fail,
+            At::Begin if fails(self.trouble.database) => Order::FailAtCommit,
+            _ => Order::Go,
+        }
+    }
+
+    async fn ended(&mut self, task: Task, done: Done) {
+        let process = task.process;
+        let check = |result: &Result<(), StoreError>| {
+            assert!(task.failed || result.is_ok(), "failed although nothing was in its way: {result:?}");
+        };
+        match (task.kind, done) {
+            (Kind::Send(pieces, _), Done::Sent(result)) => {
+                check(&result);
+                if result.is_err() {
+                    self.unsent.push(pieces);
+                }
+            }
+            (Kind::Claim, Done::Claimed(result)) => {
+                check(&result.as_ref().map(|_| ()).map_err(Clone::clone));
+                let claims = result.unwrap_or_default();
+                if !claims.is_empty() {
+                    let (worker, held) = (Arc::clone(&self.processes[process].worker), claims.clone());
+                    let gather = async move { Done::Gathered(worker.gather(claims).await) };
+                    self.start(process, Kind::Gather(held, None), gather).await;
+                }
+            }
+            (Kind::Gather(_, seen), Done::Gathered(result)) => {
+                check(&result.as_ref().map(|_| ()).map_err(Clone::clone));
+                let Ok((sessions, catalogue)) = result else { return };
+                let seen = seen.expect("what was gathered was read");
+                for session in sessions {
+                    let (claim, catalogue) = (session.claim.clone(), Arc::clone(&catalogue));
+                    let seen = Arc::new(Seen { at: self.clock.now(), ..Seen::clone_of(&seen[claim.session.as_str()]) });
+                    let worker = Arc::clone(&self.processes[process].worker);
+                    let assess = async move { Done::Assessed(worker.assess(session, &catalogue).await) };
+                    self.start(process, Kind::Assess(claim, seen), assess).await;
+                }
+            }
+            (Kind::Assess(_, seen), Done::Assessed(end)) => {
+                checks::assessed(&end, task.failed);
+                self.processes[process].ends.push((end, seen));
+            }
+            (Kind::Record(_), Done::Recorded(recorded)) => {
+                assert!(task.failed || recorded.iter().all(Option::is_some), "not recorded although nothing failed");
+            }
+            (Kind::Plan, Done::Planned(result)) | (Kind::Edit | Kind::Other, Done::Other(result)) => check(&result),
+            _ => unreachable!("a task ends as what it is"),
+        }
+    }
+
+    fn tasks_of(&self, process: usize) -> Vec<u64> {
+        self.tasks.iter().filter(|(_, task)| task.process == process).map(|(id, _)| *id).collect()
+    }
+
+    /// A process dies: whatever it was doing is dropped where it stands.
+    async fn crash(&mut self, process: usize) {
+        self.tell(|| format!("process {process} dies"));
+        for id in self.tasks_of(process) {
+            let task = self.tasks.remove(&id).expect("it is there");
+            // The client of a dead server does not know, and sends again.
+            if let Kind::Send(pieces, _) = &task.kind {
+                self.unsent.push(pieces.clone());
+            }
+            drop(task);
+        }
+        self.sim.abandoned();
+        self.processes[process] = self.process();
+    }
+
+    /// A process stops in order: what it holds is given back.
+    async fn stop(&mut self, process: usize) {
+        let mut claims: Vec<Claimed> = Vec::new();
+        for id in self.tasks_of(process) {
+            if matches!(self.tasks[&id].kind, Kind::Assess(..)) {
+                let Some(Task { kind: Kind::Assess(claim, _), .. }) = self.tasks.remove(&id) else { continue };
+                claims.push(claim);
+            }
+        }
+        self.sim.abandoned();
+        self.tell(|| format!("process {process} stops and gives back {}", claims.len()));
+        let (store, now) = (self.processes[process].recorder.store.clone(), self.clock.now());
+        self.start(process, Kind::Other, async move { Done::Other(store.release(&claims, now).await) }).await;
+    }
+
+    async fn send(&mut self, pieces: Vec<Piece>) {
+        let process = self.some_process();
+        let (store, now) = (self.processes[process].recorder.store.clone(), self.clock.now());
+        let arrival = crate::store::Arrival {
+            project: self.project.clone(),
+            spans: pieces.iter().map(|piece| script::span(*piece)).collect(),
+            margin: Micros::seconds([0, 30, 60][usize::from(self.dice.below(3) as u8)]),
+        };
+        self.tell(|| format!("sends {pieces:?}"));
+        let send = async move { Done::Sent(store.ingest(&[arrival], now).await.map(|_| ())) };
+        self.start(process, Kind::Send(pieces, now), send).await;
+    }
+
+    async fn plan(&mut self, process: usize) {
+        let worker = Arc::clone(&self.processes[process].worker);
+        let ahead = Micros::seconds([0, 60][usize::from(self.dice.below(2) as u8)]);
+        self.start(process, Kind::Plan, async move { Done::Planned(worker.plan(None, ahead).await.map(|_| ())) }).await;
+    }
+
+    async fn claim(&mut self, process: usize, expired: bool) {
+        let (store, now) = (self.processes[process].recorder.store.clone(), self.clock.now());
+        let limit = 1 + usize::from(self.dice.below(3) as u8);
+        let claim = async move {
+            let until = now + LEASE;
+            Done::Claimed(if expired {
+                store.claim_expired(None, "sim", now, until).await.map(|claim| claim.into_iter().collect())
+            } else {
+                store.claim(None, "sim", limit, now, until).await
+            })
+        };
+        self.start(process, Kind::Claim, claim).await;
+    }
+
+    async fn record(&mut self, process: usize) {
+        let ends = std::mem::take(&mut self.processes[process].ends);
+        if !ends.is_empty() {
+            let recorder = Arc::clone(&self.processes[process].recorder);
+            let handed_in: Vec<SessionEnd> = ends.iter().map(|(end, _)| end.clone()).collect();
+            let record = async move { Done::Recorded(recorder.record(handed_in).await) };
+            self.start(process, Kind::Record(ends), record).await;
+        }
+    }
+
+    async fn renew(&mut self, process: usize) {
+        let held = self.tasks_of(process).into_iter().filter_map(|id| match &self.tasks[&id].kind {
+            Kind::Assess(claim, _) => Some(claim.token.clone()),
+            _ => None,
+        });
+        let tokens: Vec<String> = held.collect();
+        let (store, until) = (self.processes[process].recorder.store.clone(), self.clock.now() + LEASE);
+        let renew = async move { Done::Other(store.renew(tokens, until).await.map(|_| ())) };
+        self.start(process, Kind::Other, renew).await;
+    }
+
+    fn some_process(&self) -> usize {
+        usize::from(self.dice.below(PROCESSES as u64) as u8)
+    }
+
+    /// One thing happens.
+    pub(super) async fn event(&mut self) {
+        let stops = self.sim.stops();
+        let process = self.some_process();
+        match self.dice.below(100) {
+            0..=54 if !stops.is_empty() => {
+                let stop = &stops[usize::from(self.dice.below(stops.len() as u64) as u8)];
+                self.go(stop).await;
+            }
+            0..=57 if self.tasks.len() < 10 => {
+                let pieces = if self.unsent.is_empty() || self.dice.below(2) == 0 {
+                    script::pieces(&self.dice)
+                } else {
+                    self.unsent.remove(0)
+                };
+                self.send(pieces).await;
+            }
+            58..=65 => self.plan(process).await,
+            66..=75 => self.claim(process, self.dice.below(4) == 0).await,
+            76..=81 => self.record(process).await,
+            82..=90 => {
+                let by = Micros::seconds([1, 10, 45, 130, 700, 4000][usize::from(self.dice.below(6) as u8)]);
+                self.clock.advance(by);
+            }
+            91..=92 => self.crash(process).await,
+            93 => self.stop(process).await,
+            94 => self.renew(process).await,
+            95..=97 => super::edits::edit(self).await,
+            98 if self.dice.below(3) == 0 => self.rest().await,
+            _ => {}
+        }
+    }
+
+    /// Nothing goes wrong any more and nothing new comes: all that is owed must be paid, and all be quiet.
+    pub(super) async fn rest(&mut self) {
+        self.tell(|| "everything comes to rest".to_owned());
+        let trouble = std::mem::replace(&mut self.trouble, CALM);
+        while !self.unsent.is_empty() {
+            let pieces = self.unsent.remove(0);
+            self.send(pieces).await;
+            self.finish().await;
+        }
+        self.finish().await;
+        for round in 0.. {
+            assert!(round < 200, "does not come to rest");
+            self.clock.advance(Micros::seconds(if self.has_budget { 20_000 } else { 3000 }));
+            self.plan(0).await;
+            self.finish().await;
+            self.claim(0, false).await;
+            self.claim(1, true).await;
+            self.finish().await;
+            if checks::is_at_rest(self).await {
+                break;
+            }
+        }
+        checks::all_is_paid(self).await;
+        self.trouble = trouble;
+    }
+
+    /// Lets every task come to its end.
+    async fn finish(&mut self) {
+        loop {
+            while let Some(stop) = self.sim.stops().first().cloned() {
+                self.go(&stop).await;
+            }
+            assert!(self.tasks.is_empty(), "a task waits for nobody");
+            for process in 0..PROCESSES {
+                self.record(process).await;
+            }
+            if self.tasks.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn clone_of(seen: &Self) -> Self {
+        Self {
+            session: seen.session.clone(),
+            groups: seen.groups.clone(),
+            rubrics: seen.rubrics.clone(),
+            at: seen.at,
+        }
+    }
+
+    pub(super) fn content(&self) -> Content {
+        self.session.as_ref().map(Session::content).unwrap_or_default()
+    }
+}
+
+/// The name of a session, for the model.
+pub(super) fn name_of(claim: &Claimed) -> String {
+    claim.session.as_str().to_owned()
+}
