@@ -18,7 +18,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::verdict::{MemberReport, ScorerKind, Verdict};
 
 statements! {
-    ALIVE_GROUPS = "SELECT project_id, group_id FROM scorer_groups
+    ALIVE_GROUPS = "SELECT project_id, group_id, version FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2) AND live AND deleted_at IS NULL";
     @bulk {
         FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id, q.lease_token FROM v
@@ -106,6 +106,8 @@ pub enum Recorded {
 }
 
 type SessionKey = (String, String);
+/// Versions of groups, by project and id.
+type AliveGroups = BTreeMap<(String, String), i64>;
 /// A session and the token of one of its leases: a batch may hold ends of the same session under an old lease and a new one.
 type Lease = (String, String, String);
 
@@ -171,16 +173,17 @@ async fn lock_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySessio
     Ok(by_session)
 }
 
-/// The groups, of those with a verdict, that still score live.
-async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<(String, String)>> {
+/// The groups, of those that were tried for, that score live, and their versions.
+async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<AliveGroups> {
     let projects: BTreeSet<String> = ends.iter().map(|end| end.claim.project.to_string()).collect();
     let groups: BTreeSet<String> =
         ends.iter().flat_map(|end| &end.tries).map(|attempt| attempt.group.to_string()).collect();
     if groups.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(AliveGroups::new());
     }
     let lists = args![projects.into_iter().collect::<Vec<_>>(), groups.into_iter().collect::<Vec<_>>()];
-    tx.fetch(&ALIVE_GROUPS, lists).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+    let rows = tx.fetch(&ALIVE_GROUPS, lists).await?;
+    rows.iter().map(|row| Ok(((row.text(0)?, row.text(1)?), row.int(2)?))).collect()
 }
 
 /// Everything that one transaction writes.
@@ -199,7 +202,7 @@ impl Writing {
         store: &Store,
         end: &SessionEnd,
         assessments: &mut [(GroupId, Assessment)],
-        alive: &BTreeSet<(String, String)>,
+        alive: &AliveGroups,
         revision: Option<i64>,
         now: Timestamp,
     ) -> Result<Recorded> {
@@ -210,7 +213,8 @@ impl Writing {
                 continue;
             };
             // A group disabled or deleted meanwhile: the verdict is discarded, what its members answered is kept.
-            let ending = if alive.contains(&(project.to_string(), attempt.group.to_string())) {
+            let version = alive.get(&(project.to_string(), attempt.group.to_string())).copied();
+            let ending = if version.is_some() {
                 if let Some(verdict) = &attempt.verdict {
                     self.verdicts.verdict(store, project, verdict, FIRST_SEQUENCE)?;
                     *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
@@ -219,9 +223,13 @@ impl Writing {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
                     }
                 }
-                attempt.ending.clone()
+                match &attempt.ending {
+                    // Edited since: planning may have found it wanted again already, and would not come back to it.
+                    Ending::Withdrawn { version: read, .. } if *read != version => Ending::NotIdle { until: now },
+                    ending => ending.clone(),
+                }
             } else {
-                Ending::Withdrawn
+                Ending::Withdrawn { wanted: assessment.wanted, version }
             };
             assessment.end(ending, now);
             self.assessments.push(assessment_row(project, &end.claim.session, &attempt.group, assessment));

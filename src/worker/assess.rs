@@ -166,16 +166,18 @@ impl Worker {
         group: Option<&'a GatheredGroup>,
         now: Timestamp,
     ) -> Result<(&'a Standing, &'a GatheredGroup), Ending> {
+        let version = group.map(|group| group.version);
+        let withdrawn = || Ending::Withdrawn { wanted: assessment.wanted, version };
         let (Some(standing), Some(group)) = (standing, group.filter(|group| group.live)) else {
-            return Err(Ending::Withdrawn);
+            return Err(withdrawn());
         };
-        let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(Ending::Withdrawn) };
+        let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(withdrawn()) };
         match standing.eligible(&live, now, self.settings.root_grace) {
             Ok(()) => Ok((standing, group)),
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
             // What an operator ordered is judged whatever the sample says.
             Err(NotNow::SampledOut) if assessment.wanted.round > assessment.covered.round => Ok((standing, group)),
-            Err(NotNow::SampledOut | NotNow::TooFewTurns) => Err(Ending::Withdrawn),
+            Err(NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
         }
     }
 

@@ -89,7 +89,7 @@ impl Endings {
                 Ending::Covered { .. } if attempt.verdict.is_some() => {}
                 Ending::Covered { .. } => endings.unchanged += 1,
                 Ending::Deferred { .. } | Ending::NotIdle { .. } => endings.deferred += 1,
-                Ending::Withdrawn => endings.withdrawn += 1,
+                Ending::Withdrawn { .. } => endings.withdrawn += 1,
                 Ending::Erred { .. } => endings.failed += 1,
             }
         }

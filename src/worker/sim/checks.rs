@@ -72,7 +72,8 @@ async fn read_answers(world: &mut World<'_>) {
 }
 
 /// A judge is asked: nothing that is paid for already, and nothing that its process is asking at this moment.
-pub(super) fn asked(world: &World<'_>, stop: &Stop, question: &str) {
+pub(super) fn asked(world: &mut World<'_>, stop: &Stop, question: &str) {
+    world.tally.asked_again += u64::from(!world.model.asked.insert(question.to_owned()));
     let task = &world.tasks[&stop.task];
     if let Some(kept) = world.model.kept.get(question) {
         // Only taking a slot of the budget lies between looking for an answer and asking.
@@ -97,8 +98,11 @@ pub(super) fn asked(world: &World<'_>, stop: &Stop, question: &str) {
 }
 
 /// A session was assessed.
-pub(super) fn assessed(end: &SessionEnd, failed: bool) {
+pub(super) fn assessed(world: &mut World<'_>, end: &SessionEnd, failed: bool) {
     for attempt in &end.tries {
+        world.tally.withdrawn += u64::from(matches!(attempt.ending, Ending::Withdrawn { .. }));
+        let unchanged = attempt.verdict.is_none() && matches!(attempt.ending, Ending::Covered { .. });
+        world.tally.unchanged += u64::from(unchanged);
         if let Ending::Erred { error, .. } = &attempt.ending {
             assert!(failed, "a try erred although nothing was in its way: {error}");
         }
@@ -129,10 +133,14 @@ async fn recorded(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)]) {
     for (key, row) in new {
         alert(world, ends, &key, &row);
         world.tell(|| format!("verdict {key:?}: {:?}", row.rating));
+        world.tally.verdicts += 1;
+        world.tally.incomplete += u64::from(row.incomplete);
         world.model.waiting.remove(&(key.0.clone(), key.1.clone()));
         world.model.verdicts.insert(key, row);
     }
-    for (end, _) in ends.iter().filter(|(end, _)| world.model.leases.get(&name_of(&end.claim)) == Some(&end.claim.token)) {
+    for (end, _) in
+        ends.iter().filter(|(end, _)| world.model.leases.get(&name_of(&end.claim)) == Some(&end.claim.token))
+    {
         for Try { group, ending, .. } in &end.tries {
             if let Ending::Deferred { held: false, .. } = ending {
                 let pair = (name_of(&end.claim), group.to_string());
@@ -200,9 +208,8 @@ fn rated(world: &World<'_>, key: &RowKey, row: &Row, seen: &Seen, verdict: &Verd
 fn alert(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)], key: &RowKey, row: &Row) {
     let holder = world.model.leases.get(&key.0);
     let seen = ends.iter().find(|(end, _)| holder == Some(&end.claim.token)).map(|(_, seen)| seen);
-    let Some(threshold) = seen
-        .and_then(|seen| seen.groups[&key.1].spec.online.as_ref())
-        .and_then(|online| online.alert_threshold)
+    let Some(threshold) =
+        seen.and_then(|seen| seen.groups[&key.1].spec.online.as_ref()).and_then(|online| online.alert_threshold)
     else {
         return;
     };

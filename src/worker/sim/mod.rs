@@ -15,19 +15,19 @@ use std::task::Poll;
 
 use futures::FutureExt as _;
 
-use self::world::World;
+use self::world::{Tally, World};
+use crate::scorers::Limits;
 use crate::scorers::code::{CodeScorers, CodeSettings};
 use crate::scorers::custom::Customs;
 use crate::scorers::external::{ExternalClient, ExternalSettings};
 use crate::scorers::guard::{Outgoing, OutgoingSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
-use crate::scorers::Limits;
 use crate::store::{DailyLimits, Store};
 
 /// How many sequences each test runs where nobody asks for more.
 const SEQUENCES: u64 = 1000;
 /// How many things happen in one.
-const EVENTS: usize = 200;
+const EVENTS: usize = 180;
 
 /// What all sequences of a thread share, since it is dear to make.
 struct Bench {
@@ -68,7 +68,7 @@ impl Bench {
     }
 
     /// One sequence.
-    async fn run(&self, seed: u64) {
+    async fn run(&self, seed: u64) -> Tally {
         let mut world = World::begin(self, seed).await;
         let happens = async {
             edits::found(&mut world).await;
@@ -89,6 +89,26 @@ impl Bench {
                 eprintln!("{line}");
             }
         }
+        world.tally
+    }
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.verdicts += other.verdicts;
+        self.incomplete += other.incomplete;
+        self.leases_lost += other.leases_lost;
+        self.asked_again += other.asked_again;
+        self.calls_cut += other.calls_cut;
+        self.withdrawn += other.withdrawn;
+        self.unchanged += other.unchanged;
+    }
+
+    /// Whether all that a simulation is for happened, at least now and then.
+    fn has_everything(self) -> bool {
+        let rare =
+            [self.incomplete, self.leases_lost, self.asked_again, self.calls_cut, self.withdrawn, self.unchanged];
+        self.verdicts > 1000 && rare.iter().all(|count| *count > 10)
     }
 }
 
@@ -125,9 +145,14 @@ fn run(seeds: impl Iterator<Item = u64>) {
     // Without this a future that only waits for another would now and then claim to be busy.
     runtime.block_on(tokio::task::unconstrained(async {
         let bench = Bench::new().await;
+        let mut all = Tally::default();
+        let mut count = 0;
         for seed in seeds {
-            bench.run(seed).await;
+            all.add(bench.run(seed).await);
+            count += 1;
         }
+        eprintln!("{count} sequences: {all:?}");
+        assert!(count < 500 || all.has_everything(), "what is to be tried hardly happens: {all:?}");
     }));
 }
 

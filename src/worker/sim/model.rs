@@ -1,7 +1,7 @@
 //! What must hold, in plain maps: which conversation a session is at each revision, who owes a verdict on it, and what that
 //! verdict says. Written from the rules as people read them; it shares types with the code it checks, and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher24;
@@ -112,7 +112,8 @@ pub(super) fn unit(session: &str, group: &str) -> f64 {
 
 /// What a judge with that rubric says of those words: a rating, or nothing.
 pub(super) fn judged(rubric: u64, words: &[u64]) -> Option<u64> {
-    let mixed = words.iter().fold(rubric, |sum, word| sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(word + 1));
+    let mixed =
+        words.iter().fold(rubric, |sum, word| sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(word + 1));
     let drawn = (mixed >> 33) % 12;
     (drawn < 11).then_some(drawn)
 }
@@ -128,8 +129,11 @@ pub(super) fn rating(shares: &[Share]) -> Option<f64> {
     if shares.iter().any(|(goodness, _, gate)| *gate && goodness.is_none()) {
         return None;
     }
-    let counted: Vec<(f64, f64)> =
-        shares.iter().filter(|it| it.1 > 0.0).filter_map(|(goodness, weight, _)| Some(((*goodness)?, *weight))).collect();
+    let counted: Vec<(f64, f64)> = shares
+        .iter()
+        .filter(|it| it.1 > 0.0)
+        .filter_map(|(goodness, weight, _)| Some(((*goodness)?, *weight)))
+        .collect();
     let weights: f64 = counted.iter().map(|(_, weight)| weight).sum();
     let mean = counted.iter().map(|(goodness, weight)| goodness * weight).sum::<f64>() / weights;
     (!counted.is_empty()).then(|| ((mean * 100.0 * 1e6).round() / 1e6 + 0.5).floor() / 10.0)
@@ -159,6 +163,8 @@ pub(super) struct Model {
     pub(super) rubrics: BTreeMap<String, u64>,
     /// Questions whose answer is kept, and at which step it came to be.
     pub(super) kept: BTreeMap<String, u64>,
+    /// Every question that was ever asked.
+    pub(super) asked: BTreeSet<String>,
     pub(super) verdicts: BTreeMap<RowKey, Row>,
     /// Who holds each session.
     pub(super) leases: BTreeMap<String, String>,

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::model::{self, Piece};
 use crate::domain::group::{GroupSpec, Member, MemberKind, OnlineProfile, Scope, Severity};
-use crate::domain::judge::JudgeSpec;
 use crate::domain::ids::{SessionId, SpanId, TraceId};
+use crate::domain::judge::JudgeSpec;
 use crate::domain::span::{Origin, Span, SpanBody, SpanKind};
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::SeededEntropy;
@@ -91,8 +91,8 @@ pub(super) fn group(dice: &SeededEntropy, judges: &[String], pattern: &str) -> G
 pub(super) fn profile(dice: &SeededEntropy) -> OnlineProfile {
     let pick = |values: [i64; 4]| values[usize::try_from(dice.below(4)).expect("small")];
     OnlineProfile {
-        enabled: dice.below(5) > 0,
-        sample_rate: [1.0, 1.0, 0.6, 0.3, 0.0][usize::try_from(dice.below(5)).expect("small")],
+        enabled: dice.below(8) > 0,
+        sample_rate: [1.0, 1.0, 1.0, 0.5, 0.0][usize::try_from(dice.below(5)).expect("small")],
         alert_threshold: (dice.below(3) > 0).then_some(5.0),
         severity: Severity::Medium,
         scope: Scope::Session,

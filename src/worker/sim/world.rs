@@ -106,6 +106,21 @@ pub(super) struct World<'a> {
     pub(super) step: u64,
     seen_ticket: u64,
     pub(super) told: Vec<String>,
+    pub(super) tally: Tally,
+}
+
+/// How often what a simulation is for happened.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Tally {
+    pub(super) verdicts: u64,
+    pub(super) incomplete: u64,
+    pub(super) leases_lost: u64,
+    /// Questions that were asked again since the first answer was lost, or was not kept yet.
+    pub(super) asked_again: u64,
+    /// Calls that were under way when their process died.
+    pub(super) calls_cut: u64,
+    pub(super) withdrawn: u64,
+    pub(super) unchanged: u64,
 }
 
 impl<'a> World<'a> {
@@ -123,16 +138,17 @@ impl<'a> World<'a> {
             model: Model::default(),
             judges: Vec::new(),
             pattern: String::new(),
-            panel_wait: Micros::seconds([0, 1800][usize::from(dice.below(3) > 0)]),
+            panel_wait: Micros::seconds([0, 100][usize::from(dice.below(3) > 0)]),
             has_budget: dice.below(4) == 0,
             processes: Vec::new(),
             tasks: BTreeMap::new(),
             unsent: Vec::new(),
-            trouble: Trouble { database: [0, 2, 6][usize::from(dice.below(3) as u8)], judge: dice.below(40) },
+            trouble: Trouble { database: [0, 2, 6][usize::from(dice.below(3) as u8)], judge: [0, 10, 40, 85][usize::from(dice.below(4) as u8)] },
             next_task: 0,
             step: 0,
             seen_ticket: 0,
             told: Vec::new(),
+            tally: Tally::default(),
             dice,
         };
         for _ in 0..PROCESSES {
@@ -303,11 +319,13 @@ impl<'a> World<'a> {
                 }
             }
             (Kind::Assess(_, seen), Done::Assessed(end)) => {
-                checks::assessed(&end, task.failed);
+                checks::assessed(self, &end, task.failed);
                 self.processes[process].ends.push((end, seen));
             }
             (Kind::Record(_), Done::Recorded(recorded)) => {
                 assert!(task.failed || recorded.iter().all(Option::is_some), "not recorded although nothing failed");
+                let lost = recorded.iter().filter(|it| **it == Some(Recorded::LeaseLost)).count();
+                self.tally.leases_lost += lost as u64;
             }
             (Kind::Plan, Done::Planned(result)) | (Kind::Edit | Kind::Other, Done::Other(result)) => check(&result),
             _ => unreachable!("a task ends as what it is"),
@@ -321,6 +339,9 @@ impl<'a> World<'a> {
     /// A process dies: whatever it was doing is dropped where it stands.
     async fn crash(&mut self, process: usize) {
         self.tell(|| format!("process {process} dies"));
+        let dead = self.tasks_of(process);
+        let cut = |stop: &&Stop| matches!(stop.at, At::Ask { .. }) && dead.contains(&stop.task);
+        self.tally.calls_cut += self.sim.stops().iter().filter(cut).count() as u64;
         for id in self.tasks_of(process) {
             let task = self.tasks.remove(&id).expect("it is there");
             // The client of a dead server does not know, and sends again.
@@ -411,11 +432,14 @@ impl<'a> World<'a> {
         let stops = self.sim.stops();
         let process = self.some_process();
         match self.dice.below(100) {
-            0..=54 if !stops.is_empty() => {
+            0..=66 if !stops.is_empty() => {
                 let stop = &stops[usize::from(self.dice.below(stops.len() as u64) as u8)];
-                self.go(stop).await;
+                // Judges are slow.
+                if !matches!(stop.at, At::Ask { .. }) || self.dice.below(3) == 0 {
+                    self.go(stop).await;
+                }
             }
-            0..=57 if self.tasks.len() < 10 => {
+            0..=71 if self.tasks.len() < 10 => {
                 let pieces = if self.unsent.is_empty() || self.dice.below(2) == 0 {
                     script::pieces(&self.dice)
                 } else {
@@ -423,18 +447,22 @@ impl<'a> World<'a> {
                 };
                 self.send(pieces).await;
             }
-            58..=65 => self.plan(process).await,
-            66..=75 => self.claim(process, self.dice.below(4) == 0).await,
-            76..=81 => self.record(process).await,
-            82..=90 => {
+            72..=76 => self.plan(process).await,
+            77..=83 => self.claim(process, self.dice.below(4) == 0).await,
+            84..=87 => self.record(process).await,
+            88..=92 => {
                 let by = Micros::seconds([1, 10, 45, 130, 700, 4000][usize::from(self.dice.below(6) as u8)]);
                 self.clock.advance(by);
             }
-            91..=92 => self.crash(process).await,
-            93 => self.stop(process).await,
+            93 => {
+                // Death comes while a judge thinks more often than not.
+                let asks = stops.iter().find(|stop| matches!(stop.at, At::Ask { .. }));
+                self.crash(asks.map_or(process, |stop| self.tasks[&stop.task].process)).await;
+            }
+            94 if self.dice.below(2) == 0 => self.stop(process).await,
             94 => self.renew(process).await,
             95..=97 => super::edits::edit(self).await,
-            98 if self.dice.below(3) == 0 => self.rest().await,
+            98 if self.dice.below(2) == 0 => self.rest().await,
             _ => {}
         }
     }
@@ -484,12 +512,7 @@ impl<'a> World<'a> {
 
 impl Seen {
     fn clone_of(seen: &Self) -> Self {
-        Self {
-            session: seen.session.clone(),
-            groups: seen.groups.clone(),
-            rubrics: seen.rubrics.clone(),
-            at: seen.at,
-        }
+        Self { session: seen.session.clone(), groups: seen.groups.clone(), rubrics: seen.rubrics.clone(), at: seen.at }
     }
 
     pub(super) fn content(&self) -> Content {
