@@ -9,6 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::judge::{Model, ModelTable};
+use crate::domain::quarantine;
 use crate::domain::retry::Backoff;
 use crate::domain::time::Micros;
 use crate::entropy::{Entropy, OsEntropy};
@@ -103,7 +104,7 @@ impl App {
     /// # Errors
     /// What is wrong with the judge's settings, without secrets.
     pub fn worker(&self) -> Result<Arc<Worker>, String> {
-        let judges = Arc::new(judges(&self.config)?);
+        let judges = Arc::new(judges(&self.config, self.any_clock())?);
         let customs = customs(&self.config)?;
         let settings = worker_settings(&self.config);
         let (clock, entropy) = (self.any_clock(), Arc::clone(&self.entropy));
@@ -115,7 +116,7 @@ impl App {
 ///
 /// # Errors
 /// What is wrong with the settings, without secrets.
-pub fn judges(config: &Config) -> Result<JudgeClient, String> {
+pub fn judges(config: &Config, clock: Arc<dyn Clock>) -> Result<JudgeClient, String> {
     let Config { judge, redact, .. } = config;
     scorers::install_tls();
     let pause = judge.circuit_pause;
@@ -124,7 +125,7 @@ pub fn judges(config: &Config) -> Result<JudgeClient, String> {
         input_price: said.input_price,
         output_price: said.output_price,
     };
-    JudgeClient::new(JudgeSettings {
+    let settings = JudgeSettings {
         provider: Provider::from_name(&judge.provider).unwrap_or_default(),
         base_url: judge.base_url.clone(),
         api_key: judge.api_key.clone(),
@@ -148,7 +149,8 @@ pub fn judges(config: &Config) -> Result<JudgeClient, String> {
         daily: DailyLimits { project: limit(judge.daily_calls), group: limit(judge.daily_calls_per_group) },
         redact: redact.kinds.clone(),
         ..JudgeSettings::default()
-    })
+    };
+    JudgeClient::new(settings, clock)
 }
 
 /// Where custom scorers are carried out.
@@ -208,6 +210,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
             max_attempts: sweep.max_attempts,
             panel_wait: sweep.panel_wait,
         },
+        limits: quarantine::Limits { max_turns: sweep.max_turns, max_spans: sweep.max_spans },
         lease: sweep.lease,
         max_in_flight: sweep.max_in_flight,
         plan_batch: sweep.plan_batch,

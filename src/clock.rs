@@ -1,6 +1,7 @@
 //! The clock: the one place that reads the machine's time. Everything else is handed a [`Clock`].
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::domain::time::{Micros, Timestamp};
@@ -74,5 +75,51 @@ impl Stopwatch {
     /// The time since it was started.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+/// Time since it was made that flows with the machine, jumps forward with a clock, and never stands still or goes back.
+///
+/// What waits by it wakes up whether time is told by the machine or by hand, and a clock that is set back holds nothing up.
+#[derive(Debug)]
+pub struct Flow {
+    clock: Arc<dyn Clock>,
+    made_at: Timestamp,
+    since: Stopwatch,
+    /// How far the clock was ahead of the machine at most, in microseconds.
+    ahead: AtomicU64,
+}
+
+impl Flow {
+    /// Begins now.
+    pub fn of(clock: Arc<dyn Clock>) -> Self {
+        Self { made_at: clock.now(), clock, since: stopwatch(), ahead: AtomicU64::new(0) }
+    }
+
+    /// The time since it began.
+    pub fn elapsed(&self) -> Duration {
+        let flown = self.since.elapsed();
+        let ahead = (self.clock.now() - self.made_at).to_std().saturating_sub(flown);
+        let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
+        let most = self.ahead.fetch_max(ahead, Ordering::Relaxed).max(ahead);
+        flown.saturating_add(Duration::from_micros(most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_jumps_ahead_with_its_clock_and_never_goes_back() {
+        let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_000_000)));
+        let flow = Flow::of(Arc::clone(&clock) as Arc<dyn Clock>);
+        let began = flow.elapsed();
+        clock.advance(Micros::seconds(60));
+        let ahead = flow.elapsed();
+        assert!(ahead >= began + Duration::from_secs(59), "{began:?} {ahead:?}");
+        clock.advance(Micros::seconds(-3_600));
+        let set_back = flow.elapsed();
+        assert!(set_back > ahead, "the machine's time goes on: {ahead:?} {set_back:?}");
     }
 }

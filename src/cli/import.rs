@@ -178,12 +178,17 @@ impl Imported {
         }
         let arrival = Arrival { project: project.clone(), spans, margin };
         let receipts = app.store.ingest(&[arrival], app.clock.now()).await?;
+        let mut dropped = 0;
         for fate in receipts.iter().flat_map(|receipt| &receipt.fates) {
             match fate {
                 Fate::New => self.stored += 1,
                 Fate::Changed => self.changed += 1,
                 Fate::Same | Fate::Older => self.resent += 1,
+                Fate::Dropped => dropped += 1,
             }
+        }
+        if dropped > 0 {
+            self.refused.push(format!("{dropped} spans of quarantined sessions were dropped"));
         }
         Ok(())
     }

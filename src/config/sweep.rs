@@ -25,6 +25,10 @@ pub struct Sweep {
     pub panel_wait: Micros,
     /// How many errors of our own end the trying.
     pub max_attempts: i64,
+    /// From how many turns on a session is quarantined.
+    pub max_turns: i64,
+    /// From how many spans on a session is quarantined.
+    pub max_spans: i64,
     /// How long a worker may hold a session before another takes it over.
     #[serde(with = "length")]
     pub lease: Micros,
@@ -58,6 +62,8 @@ impl Default for Sweep {
             lookback: Micros::seconds(DAY),
             panel_wait: Micros::seconds(3_600),
             max_attempts: 5,
+            max_turns: 2_000,
+            max_spans: 20_000,
             lease: Micros::seconds(120),
             max_in_flight: 256,
             plan_batch: 500,
@@ -80,6 +86,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "lookback", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(366 * DAY)) },
     Setting { key: "panel_wait", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(30 * DAY)) },
     Setting { key: "max_attempts", allowed: Allowed::Whole(1, 100) },
+    Setting { key: "max_turns", allowed: Allowed::Whole(2, 1_000_000) },
+    Setting { key: "max_spans", allowed: Allowed::Whole(2, 10_000_000) },
     Setting { key: "lease", allowed: Allowed::Length(Micros::seconds(2), Micros::seconds(DAY)) },
     Setting { key: "max_in_flight", allowed: Allowed::Whole(1, 10_000) },
     Setting { key: "plan_batch", allowed: Allowed::Whole(1, 10_000) },

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::assessment::{Assessment, Goal, State};
 use super::plan::{LiveGroup, NotNow, Standing};
+use super::quarantine::Held;
 use super::sample;
 use super::time::{Micros, Timestamp};
 
@@ -34,6 +35,8 @@ pub struct Latest {
 pub struct Facts {
     /// Where the session stands; `None` where nothing of it is stored.
     pub standing: Option<Standing>,
+    /// Why it is quarantined, where it is.
+    pub held: Option<Held>,
     /// The group as planning sees it; `None` where it does not score sessions live.
     pub group: Option<LiveGroup>,
     /// The obligation, where there is one.
@@ -52,6 +55,13 @@ pub struct Facts {
 pub enum Decision {
     /// Nothing of the session is stored.
     Unknown,
+    /// The session grew beyond the limits; nothing is done for it until an operator releases it.
+    Quarantined {
+        /// Why.
+        reason: String,
+        /// Since when.
+        since: String,
+    },
     /// The group is off, deleted, or scores single traces.
     NotLive,
     /// Fewer turns than the group judges.
@@ -123,6 +133,9 @@ pub enum Decision {
 /// for.
 pub fn decide(facts: &Facts, now: Timestamp, root_grace: Micros, max_attempts: i64) -> Decision {
     let Some(standing) = &facts.standing else { return Decision::Unknown };
+    if let Some(held) = &facts.held {
+        return Decision::Quarantined { reason: held.reason.clone(), since: held.since.iso() };
+    }
     let held = facts.lease.as_ref().filter(|lease| lease.until > now);
     let state = facts.assessment.as_ref().map(|it| (it, it.state(now, held.is_some(), max_attempts)));
     match state {
@@ -173,6 +186,9 @@ impl Decision {
     pub fn in_words(&self) -> String {
         match self {
             Self::Unknown => "nothing of this session is stored".to_owned(),
+            Self::Quarantined { reason, since } => {
+                format!("quarantined since {since}: {reason}; it goes on once it is released")
+            }
             Self::NotLive => "the group does not score sessions live".to_owned(),
             Self::TooFewTurns { turns, min_turns } => {
                 format!("has {turns} of the {min_turns} turns that the group wants")
@@ -215,6 +231,7 @@ mod tests {
                 rootless: 0,
                 rootless_at: None,
             }),
+            held: None,
             group: Some(LiveGroup {
                 id: GroupId::trusted("g"),
                 sample_rate: 1.0,
@@ -239,6 +256,9 @@ mod tests {
     #[test]
     fn before_anybody_wants_it_the_reason_is_the_planners() {
         assert_eq!(of(&Facts { standing: None, ..facts() }), Decision::Unknown);
+        let held = Some(Held { since: at(1_100), reason: "it has 9 turns".into() });
+        let quarantined = Decision::Quarantined { reason: "it has 9 turns".into(), since: at(1_100).iso() };
+        assert_eq!(of(&Facts { held, ..facts() }), quarantined);
         assert_eq!(of(&Facts { group: None, ..facts() }), Decision::NotLive);
         assert_eq!(of(&facts()), Decision::Unplanned);
         let mut one = facts();

@@ -56,6 +56,8 @@ pub enum Fate {
     Same,
     /// It was known with content that wins over this.
     Older,
+    /// Its session is quarantined: it was not stored.
+    Dropped,
 }
 
 /// What a batch changes.

@@ -27,11 +27,11 @@ pub struct SignalDraft {
     pub session: SessionId,
     /// Its last turn's trace.
     pub trace: TraceId,
-    /// The rating that raised it.
-    pub rating: f64,
+    /// The rating that raised it, where one did.
+    pub rating: Option<f64>,
     /// The threshold it fell below.
-    pub threshold: f64,
-    /// The verdict's text.
+    pub threshold: Option<f64>,
+    /// The verdict's text, or what else raised it.
     pub justification: String,
 }
 
@@ -57,8 +57,8 @@ pub fn of_verdict(verdict: &Verdict) -> Option<SignalDraft> {
         agent: verdict.agent.clone(),
         session: verdict.session.clone(),
         trace: verdict.anchor_trace.clone(),
-        rating,
-        threshold,
+        rating: Some(rating),
+        threshold: Some(threshold),
         justification: justification.clone(),
     })
 }

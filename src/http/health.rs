@@ -1,6 +1,7 @@
-//! `GET /health`: whether the server and its database answer. No key is needed.
+//! `GET /health`: whether the server and its database answer; `GET /ready`: whether it does its work. No key is needed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -16,8 +17,29 @@ pub(super) struct Health {
     version: &'static str,
 }
 
+/// How long the database may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Asks the database for next to nothing.
 pub(super) async fn check(State(api): State<Arc<Api>>) -> Result<Json<Health>, ApiError> {
     api.store.has_keys().await?;
     Ok(Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") }))
+}
+
+/// Whether the database answers in time and the sweep gives signs of life. Where sweeps are made by hand alone, only the
+/// database counts.
+pub(super) async fn ready(State(api): State<Arc<Api>>) -> Result<Json<Health>, ApiError> {
+    let Ok(answered) = tokio::time::timeout(PATIENCE, api.store.has_keys()).await else {
+        let seconds = PATIENCE.as_secs();
+        return Err(ApiError::unavailable(format!("The database did not answer within {seconds} s"), 5));
+    };
+    answered?;
+    if let Some(stalled) = api.worker.vitals().stalled() {
+        let message = format!(
+            "The sweep is stalled: its {stalled} gave no sign of life for longer than sweep.lease. See the log; if the \
+             database is well, restart this process"
+        );
+        return Err(ApiError::unavailable(message, 5));
+    }
+    Ok(Json(Health { status: "ready", version: env!("CARGO_PKG_VERSION") }))
 }

@@ -11,11 +11,14 @@ mod groups;
 mod guard;
 mod health;
 mod judges;
+mod metrics;
 mod otlp;
 mod patterns;
 mod recompose;
+mod release;
 mod reports;
 mod request;
+mod resweeps;
 mod scorecards;
 mod scorers;
 mod scores;
@@ -46,6 +49,7 @@ use crate::store::Store;
 use crate::worker::Worker;
 
 use error::ApiError;
+pub use resweeps::Shown as ShownResweep;
 
 /// How the API behaves.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +89,8 @@ pub struct Api {
 pub fn router(api: Arc<Api>) -> Router {
     let timed = Router::new()
         .route("/health", get(health::check))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(metrics::show))
         .route("/v1/traces", post(otlp::receive))
         .nest("/api/v1", below_api_v1())
         .layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
@@ -127,6 +133,11 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/resweeps", get(resweeps::list).post(resweeps::create))
+        .route("/agent-monitoring/resweeps/{id}", get(resweeps::read))
+        .route("/agent-monitoring/resweeps/{id}/pause", post(resweeps::pause))
+        .route("/agent-monitoring/resweeps/{id}/resume", post(resweeps::resume))
+        .route("/agent-monitoring/resweeps/{id}/cancel", post(resweeps::cancel))
         .route("/agent-monitoring/scorer-groups/{id}/summary", get(reports::summary))
         .route("/agent-monitoring/scorer-groups/{id}/trend", get(reports::trend))
         .route("/agent-monitoring/scorer-groups/{id}/worst", get(reports::worst))
@@ -137,6 +148,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
+        .route("/agent-monitoring/sessions/{id}/release", post(release::session))
         .route("/agent-monitoring/settings/redaction", get(settings::redaction).put(settings::set_redaction))
         .route("/agent-monitoring/usage", get(usage::read))
         .route("/monitor/signals", get(signals::list))

@@ -13,6 +13,7 @@ use super::Api;
 use super::auth::Caller;
 use super::body::{Media, Payload, aside};
 use super::error::ApiError;
+use crate::domain::merge::Fate;
 use crate::ingest::{Decoded, otlp};
 
 /// `ExportTraceServiceResponse`.
@@ -65,12 +66,20 @@ pub(super) async fn receive(
     let is_large = bytes.len() >= LARGE;
     let decode = move || decode(&bytes).map_err(|error| ApiError::unreadable(error.to_string()));
     let decoded = if is_large { aside(decode).await? } else { decode()? };
-    let partial_success = remarks(&decoded);
+    let mut partial_success = remarks(&decoded);
     if !decoded.refused.is_empty() || decoded.adjusted_times > 0 {
         let (refused, adjusted_times) = (decoded.refused.len(), decoded.adjusted_times);
         tracing::info!(%project, stored = decoded.spans.len(), refused, adjusted_times, "a batch was taken in part");
     }
-    api.writer.store(project, decoded.spans).await?;
+    let receipt = api.writer.store(project, decoded.spans).await?;
+    let dropped = receipt.fates.iter().filter(|fate| **fate == Fate::Dropped).count();
+    if dropped > 0 {
+        let remark = partial_success.get_or_insert_default();
+        remark.rejected_spans += i64::try_from(dropped).unwrap_or(i64::MAX);
+        let joint = if remark.error_message.is_empty() { "" } else { "; " };
+        let said = std::mem::take(&mut remark.error_message);
+        remark.error_message = format!("{said}{joint}{dropped} spans of quarantined sessions were dropped");
+    }
     let answer = Answer { partial_success };
     Ok(if media == Media::Json {
         Json(answer).into_response()

@@ -50,7 +50,7 @@ pub(super) async fn receive(
     }
     let id = api_id(&read.span);
     let receipt = api.writer.store(project, vec![read.span]).await?;
-    let deduped = receipt.fates.first().is_some_and(|fate| *fate != Fate::New);
+    let deduped = receipt.fates.first().is_some_and(|fate| !matches!(fate, Fate::New | Fate::Dropped));
     Ok(Json(Received { trace_id: id.clone(), same_id: id, deduped }))
 }
 

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::clock::Clock;
 use crate::domain::ids::ProjectId;
+use crate::domain::merge::Fate;
 use crate::domain::plan;
 use crate::domain::span::Span;
 use crate::domain::time::{Micros, Timestamp};
@@ -32,6 +34,33 @@ const WAITING: usize = 4_096;
 #[derive(Debug, Clone)]
 pub struct Writer {
     inbox: mpsc::Sender<Job>,
+    counts: Arc<Counts>,
+}
+
+/// Spans by their fate since the start, and those that could not be stored.
+#[derive(Debug, Default)]
+struct Counts([AtomicU64; FATES.len()]);
+
+const FATES: [&str; 6] = ["new", "changed", "same", "older", "refused", "dropped"];
+
+impl Counts {
+    fn add(&self, place: usize, spans: usize) {
+        self.0[place].fetch_add(u64::try_from(spans).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn count(&self, spans: usize, result: &Result<Receipt, StoreError>) {
+        let Ok(receipt) = result else { return self.add(4, spans) };
+        for fate in &receipt.fates {
+            let place = match fate {
+                Fate::New => 0,
+                Fate::Changed => 1,
+                Fate::Same => 2,
+                Fate::Older => 3,
+                Fate::Dropped => 5,
+            };
+            self.add(place, 1);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -57,7 +86,7 @@ impl Writer {
             };
             tokio::spawn(task.run(Arc::clone(&jobs)));
         }
-        Self { inbox }
+        Self { inbox, counts: Arc::default() }
     }
 
     /// Stores spans of one project. When it answers, they survive a crash.
@@ -70,8 +99,17 @@ impl Writer {
         }
         let stopped = || StoreError::Unreachable("this process is stopping".to_owned());
         let (done, receipt) = oneshot::channel();
+        let handed_in = spans.len();
         self.inbox.send(Job { project, spans, done }).await.map_err(|_| stopped())?;
-        receipt.await.map_err(|_| stopped())?
+        let result = receipt.await.map_err(|_| stopped())?;
+        self.counts.count(handed_in, &result);
+        result
+    }
+
+    /// Spans handed in since the start, by what became of them: `new`, `changed`, `same`, `older`, `refused` where they
+    /// could not be stored, or `dropped` where their session is quarantined.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        FATES.into_iter().zip(self.counts.0.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 }
 

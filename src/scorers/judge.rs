@@ -1,6 +1,7 @@
 //! Judges as members: where an LLM is asked and how, and reporting what came of it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{self, BoxFuture};
@@ -10,6 +11,7 @@ use serde::Serialize;
 use super::asking::Asking;
 use super::limiter::{Limiter, Limits};
 use super::provider::{Endpoint, Provider};
+use crate::clock::Clock;
 use crate::domain::conversation::Conversation;
 use crate::domain::group::Member;
 use crate::domain::judge::{Judgement, ModelTable, Question, Scale};
@@ -187,11 +189,11 @@ impl fmt::Debug for JudgeClient {
 
 impl JudgeClient {
     /// A client for the endpoint of `settings`. Without a `base_url` every answer is the transient failure that says so, and
-    /// sessions stay due until one is configured.
+    /// sessions stay due until one is configured. An open circuit waits by the `clock`.
     ///
     /// # Errors
     /// What is wrong with the settings, without secrets.
-    pub fn new(settings: JudgeSettings) -> Result<Self, String> {
+    pub fn new(settings: JudgeSettings, clock: Arc<dyn Clock>) -> Result<Self, String> {
         let base_url = settings.base_url.as_deref().filter(|url| !url.trim().is_empty());
         let header = settings.api_key_header.as_deref();
         let open = |url| Endpoint::new(settings.provider, url, settings.api_key.clone(), header);
@@ -199,7 +201,7 @@ impl JudgeClient {
         if endpoint.is_some() && settings.model.trim().is_empty() {
             return Err("judge.model must name the model that judges ask".to_owned());
         }
-        let limiter = Limiter::new(settings.limits);
+        let limiter = Limiter::new(settings.limits, clock);
         Ok(Self { endpoint, settings, limiter })
     }
 

@@ -3,8 +3,8 @@
 //! Over 400 lines: each way to go wrong is a test of its own.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::*;
+use crate::clock::SystemClock;
 use crate::domain::group::MemberKind;
 use crate::domain::ids::ScorerId;
 use crate::domain::judge::Model;
@@ -63,6 +64,10 @@ fn good(nonce: &str) -> ResponseTemplate {
     completion(&verdict(nonce, 8.5), "stop")
 }
 
+fn open(settings: JudgeSettings) -> Result<JudgeClient, String> {
+    JudgeClient::new(settings, Arc::new(SystemClock::default()))
+}
+
 fn settings(server: &MockServer) -> JudgeSettings {
     JudgeSettings {
         base_url: Some(format!("{}/v1", server.uri())),
@@ -77,7 +82,7 @@ fn settings(server: &MockServer) -> JudgeSettings {
 }
 
 fn client(server: &MockServer) -> JudgeClient {
-    JudgeClient::new(settings(server)).expect("a client")
+    open(settings(server)).expect("a client")
 }
 
 async fn asked(client: &JudgeClient) -> Answer {
@@ -231,14 +236,17 @@ async fn replies_that_stay_unreadable_fail_for_good() {
 }
 
 #[tokio::test]
-async fn what_is_no_completion_at_all_is_unreadable() {
+async fn a_success_without_a_reply_is_unreadable_and_one_without_json_is_an_outage() {
     let page = || ResponseTemplate::new(200).set_body_string("<html>hello</html>");
     let huge = || ResponseTemplate::new(200).set_body_string(" ".repeat(5 << 20));
-    let empty = || ResponseTemplate::new(200).set_body_json(json!({"choices": []}));
-    for body in [page, huge, empty] {
+    let nothing = || ResponseTemplate::new(200);
+    for body in [page, huge, nothing] {
         let answer = asked(&client(&endpoint(move |_, _, _| body()).await)).await;
-        assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::Unreadable), 2));
+        assert_eq!((answer.trouble, permanent(&answer)), (Some(Trouble::Unavailable), false));
     }
+    let empty = || ResponseTemplate::new(200).set_body_json(json!({"choices": []}));
+    let answer = asked(&client(&endpoint(move |_, _, _| empty()).await)).await;
+    assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::Unreadable), 2));
 }
 
 #[tokio::test]
@@ -319,8 +327,7 @@ async fn a_wait_that_the_endpoint_asks_for_is_kept_or_told_on() {
     };
     let server = endpoint(soon).await;
     let slow = Backoff { first: Micros::seconds(15), longest: Micros::seconds(15) };
-    let answer =
-        asked(&JudgeClient::new(JudgeSettings { backoff: slow, ..settings(&server) }).expect("a client")).await;
+    let answer = asked(&open(JudgeSettings { backoff: slow, ..settings(&server) }).expect("a client")).await;
     assert_eq!((scored(&answer), answer.retry_after), (Some(0.85), None));
 
     let late = endpoint(|_, _, _| ResponseTemplate::new(429).insert_header("retry-after", "3600")).await;
@@ -333,11 +340,11 @@ async fn a_wait_that_the_endpoint_asks_for_is_kept_or_told_on() {
 async fn an_endpoint_that_does_not_answer_in_time_is_unavailable() {
     let server = endpoint(|_, nonce, _| good(nonce).set_delay(Duration::from_mins(1))).await;
     let hasty = JudgeSettings { timeout: Duration::from_millis(50), max_attempts: 2, ..settings(&server) };
-    let answer = asked(&JudgeClient::new(hasty).expect("a client")).await;
+    let answer = asked(&open(hasty).expect("a client")).await;
     assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::Unavailable), 2));
     assert!(answer.judgement.outcome.reason().is_some_and(|reason| reason.contains("did not answer within")));
     let spent = JudgeSettings { deadline: Duration::ZERO, ..settings(&server) };
-    let answer = asked(&JudgeClient::new(spent).expect("a client")).await;
+    let answer = asked(&open(spent).expect("a client")).await;
     assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::Unavailable), 0));
 }
 
@@ -348,7 +355,7 @@ async fn an_endpoint_that_is_not_there_is_unavailable_and_its_address_is_not_tol
     drop(listener);
     let base_url = Some(format!("http://127.0.0.1:{port}/v1?token={KEY}"));
     let server = MockServer::start().await;
-    let answer = asked(&JudgeClient::new(JudgeSettings { base_url, ..settings(&server) }).expect("a client")).await;
+    let answer = asked(&open(JudgeSettings { base_url, ..settings(&server) }).expect("a client")).await;
     assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::Unavailable), 3));
     let told = format!("{answer:?}");
     assert!(told.contains("could not be reached") && !told.contains(KEY) && !told.contains("/v1"), "{told}");
@@ -356,7 +363,7 @@ async fn an_endpoint_that_is_not_there_is_unavailable_and_its_address_is_not_tol
 
 #[tokio::test]
 async fn without_an_endpoint_sessions_wait_for_one() {
-    let client = JudgeClient::new(JudgeSettings::default()).expect("a client");
+    let client = open(JudgeSettings::default()).expect("a client");
     let answer = asked(&client).await;
     assert_eq!((answer.trouble, answer.calls.len()), (Some(Trouble::NotConfigured), 0));
     assert_eq!(
@@ -364,7 +371,7 @@ async fn without_an_endpoint_sessions_wait_for_one() {
         Outcome::failed_for_now("no judge endpoint is configured: set judge.base_url")
     );
     let nameless = JudgeSettings { base_url: Some("http://localhost/v1".into()), ..JudgeSettings::default() };
-    assert!(JudgeClient::new(nameless).expect_err("refused").contains("judge.model"));
+    assert!(open(nameless).expect_err("refused").contains("judge.model"));
 }
 
 #[tokio::test]
@@ -375,7 +382,7 @@ async fn the_api_key_shows_nowhere() {
     .await;
     let settings = settings(&server);
     assert_eq!(settings.api_key.as_ref().map(|key| key.expose_secret().to_owned()), Some(KEY.to_owned()));
-    let client = JudgeClient::new(settings.clone()).expect("a client");
+    let client = open(settings.clone()).expect("a client");
     let answer = asked(&client).await;
     let ledger = serde_json::to_string(&answer.calls).expect("JSON");
     for text in
@@ -398,7 +405,7 @@ async fn answers_can_be_awaited_in_tasks_of_their_own() {
 async fn one_limit_a_model_holds_for_the_whole_process() {
     let server = endpoint(|_, nonce, _| good(nonce)).await;
     let limits = Limits { max_concurrency: 1, ..Limits::default() };
-    let limited = JudgeClient::new(JudgeSettings { limits, ..settings(&server) }).expect("a client");
+    let limited = open(JudgeSettings { limits, ..settings(&server) }).expect("a client");
     let lane = limited.limiter.lane("judge-1");
     let place = lane.place().await.expect("a place");
     let mut waiting = Box::pin(asked(&limited));
@@ -449,7 +456,7 @@ async fn questions_without_an_answer_open_the_circuit_and_one_that_tries_it_clos
     let server = endpoint(mends).await;
     let pause = Backoff { first: Micros::millis(150), longest: Micros::millis(150) };
     let limits = Limits { circuit_failures: 2, circuit_pause: pause, ..Limits::default() };
-    let client = JudgeClient::new(JudgeSettings { limits, ..settings(&server) }).expect("a client");
+    let client = open(JudgeSettings { limits, ..settings(&server) }).expect("a client");
     for _ in 0..2 {
         let down = asked(&client).await;
         assert_eq!((down.trouble, down.calls.len(), down.is_held()), (Some(Trouble::Unavailable), 3, false));
@@ -492,7 +499,7 @@ async fn calls_cost_what_the_table_says_and_nothing_else() {
     let server = endpoint(|count, nonce, _| if count == 0 { ResponseTemplate::new(503) } else { good(nonce) }).await;
     let priced = Model { input_price: Some(5_000.0), output_price: Some(50_000.0), context_tokens: None };
     let models = ModelTable { models: BTreeMap::from([("judge-1".to_owned(), priced)]), context_tokens: None };
-    let answer = asked(&JudgeClient::new(JudgeSettings { models, ..settings(&server) }).expect("a client")).await;
+    let answer = asked(&open(JudgeSettings { models, ..settings(&server) }).expect("a client")).await;
     let costs: Vec<_> = answer.calls.iter().map(|call| (call.outcome, call.cost)).collect();
     assert_eq!(costs, [("unavailable", None), ("scored", Some(1.5))]);
 }
@@ -529,7 +536,7 @@ fn a_question_is_sized_for_its_model() {
         },
         ..JudgeSettings::default()
     };
-    let client = JudgeClient::new(settings).expect("a client");
+    let client = open(settings).expect("a client");
     let long = "many words of an answer ".repeat(2000);
     let talk = conversation(&[("q", long.as_str()), ("q", "a")]);
     let of = |model: Option<&str>| Rubric { judge_model: model.map(str::to_owned), ..Rubric::default() };

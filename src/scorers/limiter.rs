@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::clock::{self, Stopwatch};
+use crate::clock::{Clock, Flow};
 use crate::domain::retry::Backoff;
 use crate::domain::time::Micros;
 
@@ -43,12 +43,13 @@ const TRIAL: Duration = Duration::from_secs(5);
 /// The lanes of one endpoint, one a model.
 pub(super) struct Limiter {
     limits: Limits,
+    clock: Arc<dyn Clock>,
     lanes: Mutex<HashMap<String, Arc<Lane>>>,
 }
 
 impl Limiter {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, lanes: Mutex::default() }
+    pub(super) fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
+        Self { limits, clock, lanes: Mutex::default() }
     }
 
     /// The lane of a model.
@@ -57,7 +58,7 @@ impl Limiter {
         if let Some(lane) = lanes.get(model) {
             return Arc::clone(lane);
         }
-        let lane = Arc::new(Lane::new(model, self.limits));
+        let lane = Arc::new(Lane::new(model, self.limits, Arc::clone(&self.clock)));
         lanes.insert(model.to_owned(), Arc::clone(&lane));
         lane
     }
@@ -84,7 +85,8 @@ pub(super) struct Lane {
     model: String,
     places: Semaphore,
     limits: Limits,
-    began: Stopwatch,
+    /// Sessions are put off by the clock, so the circuit that they wait for must follow it too.
+    began: Flow,
     state: Mutex<State>,
 }
 
@@ -106,9 +108,9 @@ pub(super) struct Pass<'a> {
 }
 
 impl Lane {
-    fn new(model: &str, limits: Limits) -> Self {
+    fn new(model: &str, limits: Limits, clock: Arc<dyn Clock>) -> Self {
         let places = Semaphore::new(limits.max_concurrency.clamp(1, Semaphore::MAX_PERMITS));
-        Self { model: model.to_owned(), places, limits, began: clock::stopwatch(), state: Mutex::default() }
+        Self { model: model.to_owned(), places, limits, began: Flow::of(clock), state: Mutex::default() }
     }
 
     /// Waits for a place among the calls under way.
@@ -241,6 +243,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::SystemClock;
 
     const LIMITS: Limits = Limits {
         max_concurrency: 2,
@@ -250,6 +253,10 @@ mod tests {
     };
     const GO: Admission = Admission::Go { is_trial: false };
     const TRY: Admission = Admission::Go { is_trial: true };
+
+    fn lane(limits: Limits) -> Lane {
+        Lane::new("m", limits, Arc::new(SystemClock::default()))
+    }
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -302,8 +309,8 @@ mod tests {
 
     #[test]
     fn a_trial_that_is_dropped_lets_another_try() {
-        let lane =
-            Lane::new("m", Limits { circuit_pause: Backoff { first: Micros::ZERO, longest: Micros::ZERO }, ..LIMITS });
+        let at_once = Backoff { first: Micros::ZERO, longest: Micros::ZERO };
+        let lane = lane(Limits { circuit_pause: at_once, ..LIMITS });
         let lane = Lane { limits: Limits { requests_per_minute: 0, ..lane.limits }, ..lane };
         let Ok(pass) = lane.admit() else { panic!("it begins closed") };
         pass.unauthorised();
@@ -315,7 +322,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_asks_to_be_left_alone_is_left_alone_by_all_but_not_for_ever() {
-        let lane = Lane::new("m", Limits { requests_per_minute: 0, ..LIMITS });
+        let lane = lane(Limits { requests_per_minute: 0, ..LIMITS });
         for asked in [at(20), at(1_000_000), at(1)] {
             let pass = Pass { lane: &lane, is_trial: false };
             assert!(!pass.unavailable(Some(asked)));

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Store;
 use super::catalogue::from_json;
 use super::engine::{Result, Tx, args};
 use super::gather::read_assessment;
 use super::plan::standing;
 use super::sql::statements;
+use super::{Store, quarantine};
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::explain::{Facts, Latest, Lease};
 use crate::domain::group::GroupSpec;
@@ -58,6 +58,7 @@ impl Store {
             let (group, assessment) = read_assessment(&row)?;
             assessments.insert(group, assessment);
         }
+        let held = quarantine::of_session(&mut tx, project, session).await?;
         let (lease, ahead) = queued(&mut tx, project, session).await?;
         let mut latest: BTreeMap<GroupId, Latest> = BTreeMap::new();
         for row in tx.fetch(&VERDICTS, args![project, session]).await? {
@@ -71,6 +72,7 @@ impl Store {
             let spec: GroupSpec = from_json(&row.text(2)?)?;
             let facts = Facts {
                 standing: standing.clone(),
+                held: held.clone(),
                 group: LiveGroup::of(group.clone(), &spec),
                 assessment: assessments.remove(&group),
                 lease: lease.clone(),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{Result, Row, Tx, args};
 use super::sql::statements;
-use super::{Store, actions, retrying};
+use super::{Store, actions, quarantine, retrying};
 use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
 use crate::domain::merge::{self, Change, Fate, Incoming, Known, Merged};
 use crate::domain::share::{self, Share, SpanFacts};
@@ -118,10 +118,16 @@ impl Store {
         let mut tx = self.db.write().await?;
         let mut fates = Vec::with_capacity(batches.len());
         for (project, batch) in batches {
+            let held = quarantine::held(&mut tx, project, batch.tags()).await?;
+            let is_dropped = batch.dropped(&held);
+            let left = (!held.is_empty()).then(|| batch.without(&is_dropped));
+            let batch = left.as_ref().unwrap_or(batch);
             let known = known(&mut tx, project, batch).await?;
             let merged = merge::merge(known, &batch.spans, now);
             write(&mut tx, project, batch, &merged, now).await?;
-            fates.push((*project, merged.fates));
+            let mut stored = merged.fates.into_iter();
+            let fate = |dropped: bool| if dropped { Some(Fate::Dropped) } else { stored.next() };
+            fates.push((*project, is_dropped.into_iter().filter_map(fate).collect()));
         }
         tx.commit().await?;
         Ok(fates)
@@ -138,25 +144,60 @@ struct Batch {
     client_ids: BTreeSet<SpanId>,
 }
 
+impl Batch {
+    const fn new(margin: Micros) -> Self {
+        Self { spans: Vec::new(), margin, traces: BTreeSet::new(), client_ids: BTreeSet::new() }
+    }
+
+    fn add(&mut self, incoming: Incoming) {
+        let span = &incoming.span;
+        if span.origin == Origin::Client {
+            self.client_ids.insert(span.span_id.clone());
+            self.client_ids.extend(span.parent_id.clone());
+        } else {
+            self.traces.insert(span.trace_id.clone());
+        }
+        self.spans.push(incoming);
+    }
+
+    /// The session ids that spans carry themselves.
+    fn tags(&self) -> BTreeSet<&SessionId> {
+        self.spans.iter().filter_map(|incoming| incoming.span.session_tag.as_ref()).collect()
+    }
+
+    /// Which spans belong to the sessions held: those that carry their ids, and those without an id that arrive with them in
+    /// one trace.
+    fn dropped(&self, held: &BTreeSet<SessionId>) -> Vec<bool> {
+        let is_held = |span: &Span| span.session_tag.as_ref().map(|tag| held.contains(tag));
+        let (mut with_held, mut with_others) = (BTreeSet::new(), BTreeSet::new());
+        for span in self.spans.iter().map(|incoming| &incoming.span) {
+            match is_held(span) {
+                Some(true) => with_held.insert(&span.trace_id),
+                Some(false) => with_others.insert(&span.trace_id),
+                None => false,
+            };
+        }
+        let joins = |trace: &TraceId| with_held.contains(trace) && !with_others.contains(trace);
+        self.spans.iter().map(|it| is_held(&it.span).unwrap_or_else(|| joins(&it.span.trace_id))).collect()
+    }
+
+    fn without(&self, is_dropped: &[bool]) -> Self {
+        let mut left = Self::new(self.margin);
+        for (incoming, _) in self.spans.iter().zip(is_dropped).filter(|(_, dropped)| !**dropped) {
+            left.add(incoming.clone());
+        }
+        left
+    }
+}
+
 fn prepare(arrivals: &[Arrival]) -> BTreeMap<&ProjectId, Batch> {
     let mut batches: BTreeMap<&ProjectId, Batch> = BTreeMap::new();
     for arrival in arrivals {
-        let batch = batches.entry(&arrival.project).or_insert_with(|| Batch {
-            spans: Vec::with_capacity(arrival.spans.len()),
-            margin: arrival.margin,
-            traces: BTreeSet::new(),
-            client_ids: BTreeSet::new(),
-        });
+        let batch = batches.entry(&arrival.project).or_insert_with(|| Batch::new(arrival.margin));
         batch.margin = batch.margin.min(arrival.margin);
         for span in &arrival.spans {
-            if span.origin == Origin::Client {
-                batch.client_ids.insert(span.span_id.clone());
-                batch.client_ids.extend(span.parent_id.clone());
-            } else {
-                batch.traces.insert(span.trace_id.clone());
-            }
             let body = serde_json::to_string(&span.body).unwrap_or_else(|_| "{}".to_owned());
-            batch.spans.push(Incoming { digest: span.digest(&body), body, span: span.clone() });
+            batch.add(Incoming { digest: span.digest(&body), body, span: span.clone() });
         }
     }
     batches

@@ -1,7 +1,9 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod candidates;
 mod catalogue;
+mod census;
 mod engine;
 mod error;
 mod explain;
@@ -13,8 +15,11 @@ mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod quarantine;
 mod recompose;
 mod record;
+mod resweep_step;
+mod resweeps;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -40,7 +45,9 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
+pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
+pub use census::Census;
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -54,6 +61,8 @@ pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
+pub use resweep_step::{StepSettings, Stepped};
+pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
@@ -212,15 +221,17 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 20] = [
+static STATEMENTS: [&sql::Statements; 25] = [
     &actions::ALL,
     &catalogue::ALL,
+    &census::ALL,
     &history::ALL,
     &ingest::ALL,
     &latest::ALL,
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &quarantine::ALL,
     &recompose::ALL,
     &record::ALL,
     &scorecards::ALL,
@@ -233,6 +244,9 @@ static STATEMENTS: [&sql::Statements; 20] = [
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
+    &candidates::ALL,
+    &resweep_step::ALL,
+    &resweeps::ALL,
 ];
 
 impl Store {

@@ -11,21 +11,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::catalogue::live_groups;
 use super::engine::{Result, Row, Rows, Tx, args};
 use super::sql::statements;
-use super::{Store, retrying};
+use super::{Store, quarantine, retrying};
 use crate::domain::ids::{ProjectId, SessionId};
 use crate::domain::plan::{self, LiveGroup, Standing};
+use crate::domain::quarantine::{Limits, Size};
 use crate::domain::time::{Micros, Timestamp};
 
 statements! {
-    DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at FROM sessions
+    DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at, spans FROM sessions
         WHERE check_at <= $1 AND check_at >= $3 AND (check_at, project_id, session_id) > ($3, $4, $5)
         ORDER BY check_at, project_id, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
-    DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at
+    DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at, spans
         FROM sessions WHERE check_at <= $1 AND check_at >= $3 AND project_id = $4 AND (check_at, session_id) > ($3, $5)
         ORDER BY check_at, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
     HAS_WORK = "SELECT EXISTS (SELECT 1 FROM sessions WHERE check_at <= $1)
             OR EXISTS (SELECT 1 FROM queue WHERE visible_at <= $2)
-            OR EXISTS (SELECT 1 FROM reconsiderations)";
+            OR EXISTS (SELECT 1 FROM reconsiderations)
+            OR EXISTS (SELECT 1 FROM resweeps WHERE state = 'running')";
     CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
@@ -50,7 +52,8 @@ statements! {
             JOIN assessments a ON a.project_id = v.project_id AND a.session_id = v.session_id
             WHERE a.not_before <= $1 AND a.attempts < $2
                 AND (a.wanted_revision > a.covered_revision OR a.wanted_round > a.covered_round)
-            ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at)
+            ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at),
+                priority = 0
             WHERE queue.lease_token IS NULL";
         REARM(0; project_id Text, session_id Text, check_at Int) = "UPDATE sessions SET check_at = v.check_at FROM v
             WHERE sessions.project_id = v.project_id AND sessions.session_id = v.session_id";
@@ -69,6 +72,8 @@ pub struct PlanSettings {
     pub max_attempts: i64,
     /// The most sessions in one transaction.
     pub batch: usize,
+    /// From which size on sessions are held.
+    pub limits: Limits,
 }
 
 /// What one batch of planning did.
@@ -94,8 +99,8 @@ pub struct Alarm {
 const CREDIBLE_ALARM: Micros = Micros::seconds(86_400);
 
 impl Store {
-    /// Whether a pass would find anything to do: an alarm due at `horizon`, work due at `now`, or sessions to be considered
-    /// again. Three looks into indexes in one statement, so that an empty sweep costs next to nothing, however much is stored,
+    /// Whether a pass would find anything to do: an alarm due at `horizon`, work due at `now`, sessions to be considered
+    /// again, or a running re-sweep. Four looks into indexes in one statement, so that an empty sweep costs next to nothing, however much is stored,
     /// and neither waits for the writer nor keeps it waiting.
     ///
     /// # Errors
@@ -130,10 +135,12 @@ impl Store {
         after: Option<&Alarm>,
     ) -> Result<Planned> {
         let mut tx = self.db.write().await?;
-        let (sessions, last) = due(&mut tx, project, horizon, after, settings.batch).await?;
+        let (sessions, sizes, last) = due(&mut tx, project, horizon, after, settings.batch).await?;
+        let measured = sessions.iter().zip(sizes).map(|((project, it), size)| (project, &it.session, size));
+        let in_quarantine = quarantine::hold(&mut tx, self.entropy.as_ref(), settings.limits, measured, now).await?;
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
-        let planned = decide(&sessions, &groups, now, settings.root_grace);
+        let planned = decide(&sessions, &in_quarantine, &groups, now, settings.root_grace);
         let (looked_at, wanted) = (sessions.len(), planned.raised);
         tx.bulk(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
         tx.bulk(&RAISE, args![now], planned.raise).await?;
@@ -195,7 +202,7 @@ async fn due(
     horizon: Timestamp,
     after: Option<&Alarm>,
     limit: usize,
-) -> Result<(Vec<(ProjectId, Standing)>, Option<Alarm>)> {
+) -> Result<(Vec<(ProjectId, Standing)>, Vec<Size>, Option<Alarm>)> {
     let since = after.map_or(i64::MIN, |alarm| alarm.check_at.micros());
     let session = after.map_or("", |alarm| alarm.session.as_str());
     let rows = match project {
@@ -207,12 +214,14 @@ async fn due(
     };
     let mut last = None;
     let mut sessions = Vec::with_capacity(rows.len());
+    let mut sizes = Vec::with_capacity(rows.len());
     for row in &rows {
         let (project, standing) = (ProjectId::trusted(row.text(0)?), standing(row, 1)?);
         last = Some(Alarm { check_at: row.time(7)?, project: project.clone(), session: standing.session.clone() });
+        sizes.push(Size { turns: standing.turns + standing.rootless, spans: row.int(8)? });
         sessions.push((project, standing));
     }
-    Ok((sessions, last))
+    Ok((sessions, sizes, last))
 }
 
 /// Reads a session's standing from the columns session, revision, last arrival, turns, rootless, rootless arrival.
@@ -236,6 +245,7 @@ struct Plan {
 
 fn decide(
     sessions: &[(ProjectId, Standing)],
+    held: &BTreeSet<(ProjectId, SessionId)>,
     groups: &BTreeMap<ProjectId, Vec<LiveGroup>>,
     now: Timestamp,
     root_grace: Micros,
@@ -245,6 +255,10 @@ fn decide(
     let mut sorted: Vec<&(ProjectId, Standing)> = sessions.iter().collect();
     sorted.sort_by(|a, b| (&a.0, &a.1.session).cmp(&(&b.0, &b.1.session)));
     for (project, session) in sorted {
+        if held.contains(&(project.clone(), session.session.clone())) {
+            plan.rearm.push(args![project, &session.session, None::<Timestamp>]);
+            continue;
+        }
         let groups = groups.get(project).map_or(&[][..], Vec::as_slice);
         let decision = plan::decide(session, groups, now, root_grace);
         for &group in &decision.wanted_by {

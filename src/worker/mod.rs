@@ -10,10 +10,12 @@ mod in_flight;
 mod panel;
 mod pass;
 mod record;
+mod resweep;
 mod run;
 pub mod schedule;
 #[cfg(test)]
 mod sim;
+mod vitals;
 
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::ProjectId;
+use crate::domain::quarantine::Limits;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::scorers::custom::Customs;
@@ -32,7 +35,9 @@ use crate::store::Store;
 pub use custom::DryRun;
 pub use explain::Explanation;
 pub use pass::PassReport;
+pub use resweep::OrderError;
 pub use run::run;
+pub use vitals::{Durations, Vitals};
 
 /// How a worker works.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +46,8 @@ pub struct WorkerSettings {
     pub root_grace: Micros,
     /// When tries are made again, and when they are given up.
     pub retry: RetryPolicy,
+    /// From which size on sessions are held.
+    pub limits: Limits,
     /// How long a session is leased; renewed while it is in work.
     pub lease: Micros,
     /// The most sessions in work at once.
@@ -70,6 +77,7 @@ pub struct Worker {
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    vitals: Vitals,
     /// What judges are being asked, by project and reuse key.
     in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
 }
@@ -102,6 +110,8 @@ impl Worker {
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
             recorder,
+            // A loop that claims gives a sign whenever it renews its leases, three times within one.
+            vitals: Vitals::new(settings.lease.to_std()),
             in_flight: in_flight::InFlight::default(),
         })
     }

@@ -9,6 +9,7 @@ use futures::future::{self, BoxFuture};
 use super::Worker;
 use super::assess::{Catalogue, Reading};
 use super::custom::{Job, Opinions, Task};
+use super::vitals::CallClass;
 use crate::domain::custom::{self, CustomSpec, Opinion};
 use crate::domain::group::{Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
@@ -56,6 +57,8 @@ pub(super) struct Waits {
 pub(super) struct Wanted {
     /// The group that is being seated.
     group: Option<GroupId>,
+    /// The order that wants models asked again for that group: what they answer is reused within that order alone.
+    pub(super) fresh: Option<String>,
     questions: BTreeMap<String, Question>,
     jobs: BTreeMap<String, Job>,
 }
@@ -281,7 +284,10 @@ impl Worker {
 
     /// Adds a question to those that are to be asked; answers its key.
     fn await_answer(&self, scorer: &Scorer, model: &str, asked: judge::Question, wanted: &mut Wanted) -> String {
-        let key = asked.key(self.judges.provider(), model);
+        let mut key = asked.key(self.judges.provider(), model);
+        if let Some(order) = &wanted.fresh {
+            key = format!("{key} {order}");
+        }
         let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked };
         wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(wanted.group.clone());
         key
@@ -333,6 +339,9 @@ impl Worker {
         }
         let take_slot = || -> BoxFuture<'_, Slot> { Box::pin(self.take_slot(&claim.project, &question.groups)) };
         let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;
+        for call in &answer.calls {
+            self.vitals.called(CallClass::of(call.status, call.error.is_some()));
+        }
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         let kept = answer.is_reusable().then_some((key, &answer.judgement));
         if !calls.is_empty() {

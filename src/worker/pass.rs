@@ -1,4 +1,4 @@
-//! One pass: plan, then claim, gather, assess and record until nothing is due.
+//! One pass: plan, then claim, gather, assess and record until nothing is due; then go on with re-sweeps.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -195,22 +195,27 @@ impl Worker {
     }
 
     pub(super) async fn plan(&self, project: Option<&ProjectId>, ahead: Micros) -> Result<PassReport, StoreError> {
+        let since = stopwatch();
         let now = self.clock.now();
         while self.store.reconsider(now, self.settings.plan_batch).await? {}
         let settings = PlanSettings {
             root_grace: self.settings.root_grace,
             max_attempts: self.settings.retry.max_attempts,
             batch: self.settings.plan_batch,
+            limits: self.settings.limits,
         };
         let mut report = PassReport::default();
         let mut after = None;
         loop {
+            self.vitals.planning.go_on();
             let planned = self.store.plan(project, now, now + ahead, settings, after.as_ref()).await?;
             report.looked_at += planned.looked_at;
             report.wanted += planned.wanted;
-            match planned.next {
-                Some(next) => after = Some(next),
-                None => return Ok(report),
+            if let Some(next) = planned.next {
+                after = Some(next);
+            } else {
+                self.vitals.planned(since.elapsed());
+                return Ok(report);
             }
         }
     }
@@ -224,7 +229,9 @@ impl Worker {
             self.crashed(claim, &assessments, "judging panicked")
         });
         let endings = Endings::of(&end);
-        PassReport::of(endings, self.recorder.record(end).await)
+        let report = PassReport::of(endings, self.recorder.record(end).await);
+        self.vitals.ended(&report);
+        report
     }
 
     /// Claims and judges until nothing is due, and everything claimed here has ended. A stop ends the claiming; what is in
@@ -234,20 +241,39 @@ impl Worker {
         project: Option<&ProjectId>,
         cancel: &CancellationToken,
     ) -> Result<PassReport, StoreError> {
+        let since = stopwatch();
         let mut work = InWork::default();
         let result = self.claim_until_dry(project, cancel, &mut work).await;
-        if cancel.is_cancelled() {
-            let finish = async { while work.next().await {} };
-            if tokio::time::timeout(self.settings.grace.to_std(), finish).await.is_err() {
-                work.tasks.abort_all();
-                let claims: Vec<Claimed> = work.claims.into_values().collect();
-                tracing::warn!(sessions = claims.len(), "judging was cut short by the stop; the sessions stay due");
-                self.store.release(&claims, self.clock.now()).await?;
-                return Ok(work.report);
+        if cancel.is_cancelled()
+            && tokio::time::timeout(self.settings.grace.to_std(), self.drain(&mut work)).await.is_err()
+        {
+            work.tasks.abort_all();
+            let claims: Vec<Claimed> = work.claims.into_values().collect();
+            tracing::warn!(sessions = claims.len(), "judging was cut short by the stop; the sessions stay due");
+            self.store.release(&claims, self.clock.now()).await?;
+            return Ok(work.report);
+        }
+        self.drain(&mut work).await;
+        if work.report != PassReport::default() {
+            self.vitals.judged(since.elapsed());
+        }
+        result.map(|()| work.report)
+    }
+
+    /// Waits for everything in work to end, and keeps its leases meanwhile: where claiming failed, judges are still at it.
+    async fn drain(&self, work: &mut InWork) {
+        let mut renewal = self.renewal();
+        loop {
+            tokio::select! {
+                _ = renewal.tick() => self.renew(work).await,
+                more = work.next() => if !more { return },
             }
         }
-        while work.next().await {}
-        result.map(|()| work.report)
+    }
+
+    /// Ticks whenever leases are to be renewed; the first tick comes at once.
+    fn renewal(&self) -> tokio::time::Interval {
+        tokio::time::interval(self.settings.lease.to_std().max(Duration::from_millis(3)) / 3)
     }
 
     async fn claim_until_dry(
@@ -256,9 +282,10 @@ impl Worker {
         cancel: &CancellationToken,
         work: &mut InWork,
     ) -> Result<(), StoreError> {
-        let mut renewal = tokio::time::interval(self.settings.lease.to_std().max(Duration::from_millis(3)) / 3);
+        let mut renewal = self.renewal();
         renewal.tick().await;
         loop {
+            self.vitals.judging.go_on();
             let permits = tokio::select! {
                 () = cancel.cancelled() => return Ok(()),
                 _ = renewal.tick() => {
@@ -271,6 +298,9 @@ impl Worker {
             let claims = self.store.claim(project, &self.owner, permits.len(), now, now + self.settings.lease).await?;
             if claims.is_empty() {
                 drop(permits);
+                if self.step_resweeps(project).await? {
+                    continue;
+                }
                 // What ends may leave its session due again.
                 let is_dry = tokio::select! {
                     () = cancel.cancelled() => return Ok(()),
@@ -357,6 +387,7 @@ impl Worker {
     }
 
     async fn renew(&self, work: &InWork) {
+        self.vitals.judging.go_on();
         let mut tokens: Vec<String> = work.claims.values().map(|claim| claim.token.clone()).collect();
         tokens.sort_unstable();
         tokens.dedup();

@@ -38,12 +38,14 @@ async fn plan_on_schedule(worker: &Worker, schedule: &Schedule, due: &Notify, ca
                 schedule = schedule.as_str(),
                 "the schedule has no further moment; nothing is swept any more"
             );
-            return;
+            break;
         };
+        worker.vitals.planning.sleep((next - now).to_std());
         tokio::select! {
-            () = cancel.cancelled() => return,
+            () = cancel.cancelled() => break,
             () = tokio::time::sleep((next - now).to_std()) => {}
         }
+        worker.vitals.planning.beat();
         match plan_once(worker, due).await {
             Ok(report) if report.wanted > 0 => {
                 tracing::debug!(looked_at = report.looked_at, wanted = report.wanted, "planned");
@@ -52,6 +54,7 @@ async fn plan_on_schedule(worker: &Worker, schedule: &Schedule, due: &Notify, ca
             Err(error) => tracing::warn!(%error, "planning failed; the next tick tries again"),
         }
     }
+    worker.vitals.planning.rest();
 }
 
 async fn plan_once(worker: &Worker, due: &Notify) -> Result<PassReport, StoreError> {
@@ -71,7 +74,10 @@ async fn judge_when_due(worker: &Arc<Worker>, due: &Notify, cancel: &Cancellatio
             () = cancel.cancelled() => return,
             () = due.notified() => {}
         }
-        match worker.execute(None, cancel).await {
+        worker.vitals.judging.beat();
+        let executed = worker.execute(None, cancel).await;
+        worker.vitals.judging.rest();
+        match executed {
             Ok(report) if report.judged + report.unrated + report.failed > 0 => tracing::info!(
                 judged = report.judged,
                 unrated = report.unrated,

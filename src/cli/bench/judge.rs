@@ -19,7 +19,7 @@ use crate::domain::group::MemberKind;
 use crate::domain::ids::ProjectId;
 use crate::domain::judge::JudgeSpec;
 use crate::domain::time::Micros;
-use crate::scorers::judge::{JudgeClient, JudgeSettings};
+use crate::scorers::judge::JudgeSettings;
 use crate::scorers::{self, Limits};
 use crate::store::ScorerDraft;
 
@@ -32,13 +32,12 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     let base_url = format!("http://{}/v1", listener.local_addr()?);
     let served = Router::new().route("/v1/chat/completions", post(complete)).with_state(stub);
     let serving = tokio::spawn(async move { axum::serve(listener, served).await });
-    let judges = JudgeClient::new(JudgeSettings {
+    let judges = JudgeSettings {
         base_url: Some(base_url),
         model: "stub".to_owned(),
         limits: Limits { max_concurrency: args.in_flight, ..Limits::default() },
         ..JudgeSettings::default()
-    })
-    .map_err(anyhow::Error::msg)?;
+    };
     let bench = Bench::with_judges(args.common.seed, judges).await?;
     let project = data::project(&bench).await?;
     judge_group(&bench, &project).await?;

@@ -19,6 +19,7 @@ use crate::app::customs;
 use crate::clock::ManualClock;
 use crate::config::Config;
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
@@ -110,18 +111,18 @@ struct Bench {
 impl Bench {
     /// An empty SQLite database in a temporary folder, and no judge.
     async fn start(seed: u64) -> anyhow::Result<Self> {
-        let judges = JudgeClient::new(JudgeSettings::default()).map_err(anyhow::Error::msg)?;
-        Self::with_judges(seed, judges).await
+        Self::with_judges(seed, JudgeSettings::default()).await
     }
 
     /// The same with a judge.
-    async fn with_judges(seed: u64, judges: JudgeClient) -> anyhow::Result<Self> {
+    async fn with_judges(seed: u64, judges: JudgeSettings) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("afterword-bench-").tempdir()?;
         let random = Arc::new(SeededEntropy::new(seed));
         let entropy: Arc<dyn Entropy> = random.clone();
         let url = format!("sqlite://{}", folder.path().join("bench.db").display());
         let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await?;
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000)));
+        let judges = JudgeClient::new(judges, clock.clone()).map_err(anyhow::Error::msg)?;
         let customs = customs(&Config::default()).map_err(anyhow::Error::msg)?;
         let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), customs, settings());
         Ok(Self { folder, store, clock, worker, random })
@@ -142,6 +143,7 @@ fn settings() -> WorkerSettings {
     WorkerSettings {
         root_grace: Micros::seconds(60),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
+        limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         lease: Micros::seconds(120),
         max_in_flight: 256,
         plan_batch: 500,

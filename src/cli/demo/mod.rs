@@ -56,7 +56,7 @@ impl Demo {
         let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await?;
         let clock = Arc::new(ManualClock::at(SystemClock::default().now() + Micros::seconds(-1_800)));
         let project = store.default_project(clock.now()).await?.id;
-        let judge = Arc::new(judges(config).map_err(anyhow::Error::msg)?);
+        let judge = Arc::new(judges(config, clock.clone()).map_err(anyhow::Error::msg)?);
         let customs = customs(config).map_err(anyhow::Error::msg)?;
         let worker = Worker::new(store.clone(), clock.clone(), entropy, judge, customs, worker_settings(config));
         Ok(Self { store, clock, worker, project, script: Script::bundled()? })

@@ -322,7 +322,13 @@ impl Endpoint {
         let inner = inner.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
         let status = if status.is_success() { inner.unwrap_or(status) } else { status };
         if status.is_success() {
-            return self.wire.reply(body);
+            // Not the model spoke, but something between: a proxy's page, a cut connection. The model may, another time.
+            let why = || "the judge endpoint answered without a JSON body".to_owned();
+            return if body.is_null() {
+                Heard::Unavailable { why: why(), retry_after: None }
+            } else {
+                self.wire.reply(body)
+            };
         }
         let code = status.as_u16();
         let why = || {

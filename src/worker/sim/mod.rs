@@ -16,6 +16,7 @@ use std::task::Poll;
 use futures::FutureExt as _;
 
 use self::world::{Tally, World};
+use crate::clock::ManualClock;
 use crate::scorers::Limits;
 use crate::scorers::code::{CodeScorers, CodeSettings};
 use crate::scorers::custom::Customs;
@@ -31,6 +32,8 @@ const EVENTS: usize = 180;
 
 /// What all sequences of a thread share, since it is dear to make.
 struct Bench {
+    /// The one clock. Every sequence begins at the same moment of it.
+    clock: Arc<ManualClock>,
     store: Store,
     judges: Arc<JudgeClient>,
     /// The same judge, with a budget of a few calls a day.
@@ -43,6 +46,7 @@ impl Bench {
     async fn new() -> Self {
         crate::scorers::install_tls();
         let folder = tempfile::tempdir().expect("a folder");
+        let clock = Arc::new(ManualClock::at(script::START));
         let judges = |project| {
             let settings = JudgeSettings {
                 base_url: Some("http://judge.invalid".to_owned()),
@@ -52,10 +56,11 @@ impl Bench {
                 daily: DailyLimits { project, group: None },
                 ..JudgeSettings::default()
             };
-            Arc::new(JudgeClient::new(settings).expect("a client"))
+            Arc::new(JudgeClient::new(settings, clock.clone()).expect("a client"))
         };
         let outgoing = Outgoing::new(OutgoingSettings::default()).expect("a client");
         Self {
+            clock: clock.clone(),
             store: Store::for_simulation(folder.path()).await,
             judges: judges(None),
             limited: judges(Some(5)),

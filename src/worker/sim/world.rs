@@ -15,6 +15,7 @@ use super::{Bench, checks};
 use crate::clock::{Clock, ManualClock};
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::ProjectId;
+use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
@@ -126,13 +127,14 @@ pub(super) struct Tally {
 impl<'a> World<'a> {
     pub(super) async fn begin(bench: &'a Bench, seed: u64) -> Self {
         bench.store.wipe().await;
+        bench.clock.advance(START - bench.clock.now());
         let dice: Dice = Arc::new(SeededEntropy::new(seed));
         let store = bench.store.of_process(Arc::new(SeededEntropy::new(dice.next())));
         let project = store.project_named("sim", START).await.expect("a project").id;
         let mut world = Self {
             sim: Simulation::begin(),
             bench,
-            clock: Arc::new(ManualClock::at(START)),
+            clock: Arc::clone(&bench.clock),
             store,
             project,
             model: Model::default(),
@@ -143,7 +145,10 @@ impl<'a> World<'a> {
             processes: Vec::new(),
             tasks: BTreeMap::new(),
             unsent: Vec::new(),
-            trouble: Trouble { database: [0, 2, 6][usize::from(dice.below(3) as u8)], judge: [0, 10, 40, 85][usize::from(dice.below(4) as u8)] },
+            trouble: Trouble {
+                database: [0, 2, 6][usize::from(dice.below(3) as u8)],
+                judge: [0, 10, 40, 85][usize::from(dice.below(4) as u8)],
+            },
             next_task: 0,
             step: 0,
             seen_ticket: 0,
@@ -174,6 +179,7 @@ impl<'a> World<'a> {
         };
         let settings = WorkerSettings {
             root_grace: GRACE,
+            limits: Limits { max_turns: i64::MAX, max_spans: i64::MAX },
             retry,
             // No patience with an outage: waiting goes by the machine's clock. Claims say themselves how long they last.
             lease: Micros::ZERO,

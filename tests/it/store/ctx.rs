@@ -9,6 +9,7 @@ use afterword::domain::conversation::{Agent, Conversation};
 use afterword::domain::group::{GroupSpec, Member, MemberKind, OnlineProfile, Scope, Severity};
 use afterword::domain::ids::{GroupId, ProjectId, SessionId, SpanId, TraceId};
 use afterword::domain::merge::Fate;
+use afterword::domain::quarantine::Limits;
 use afterword::domain::scorer::Scorer;
 use afterword::domain::span::{Origin, Span, SpanBody, SpanKind};
 use afterword::domain::time::{Micros, Timestamp};
@@ -27,7 +28,9 @@ use crate::support::postgres;
 pub const START: Timestamp = Timestamp::from_micros(1_793_500_000_000_000);
 pub const MAX_ATTEMPTS: i64 = 3;
 pub const ROOT_GRACE: Micros = Micros::seconds(60);
-pub const PLAN: PlanSettings = PlanSettings { root_grace: ROOT_GRACE, max_attempts: MAX_ATTEMPTS, batch: 100 };
+pub const LIMITS: Limits = Limits { max_turns: 50, max_spans: 500 };
+pub const PLAN: PlanSettings =
+    PlanSettings { root_grace: ROOT_GRACE, max_attempts: MAX_ATTEMPTS, batch: 100, limits: LIMITS };
 
 pub struct Ctx {
     pub store: Store,

@@ -26,6 +26,10 @@ pub enum Reply {
     Refused,
     /// This HTTP status, with an error body.
     Status(u16),
+    /// 429 with the `Retry-After` of so many seconds.
+    RetryAfter(u64),
+    /// 200 without a body.
+    Nothing,
     /// The other reply, this much later.
     After(Duration, Box<Reply>),
 }
@@ -94,6 +98,10 @@ async fn complete(State((opinion, seen)): State<Shared>, Json(request): Json<Val
             let status = StatusCode::from_u16(status).expect("a test names a real status");
             return (status, Json(json!({"error": {"message": "told to fail", "type": "test"}}))).into_response();
         }
+        Reply::RetryAfter(seconds) => {
+            return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds.to_string())]).into_response();
+        }
+        Reply::Nothing => return StatusCode::OK.into_response(),
         Reply::After(..) => unreachable!("unwrapped above"),
     };
     Json(json!({

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use afterword::clock::{Clock, ManualClock};
 use afterword::domain::assessment::RetryPolicy;
+use afterword::domain::quarantine::Limits;
 use afterword::domain::retry::Backoff;
 use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
@@ -16,7 +17,8 @@ use afterword::scorers::external::{ExternalClient, ExternalSettings};
 use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
 use afterword::store::{Store, StoreSettings};
-use afterword::worker::{Worker, WorkerSettings};
+use afterword::worker::schedule::Schedule;
+use afterword::worker::{self, Worker, WorkerSettings};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -39,6 +41,10 @@ pub struct Plan<'a> {
     pub request_timeout: Duration,
     /// How long a sweep by hand may go on.
     pub sweep_patience: Duration,
+    /// How the worker works.
+    pub worker: WorkerSettings,
+    /// When it sweeps by itself; never where `None`.
+    pub schedule: Option<&'static str>,
     /// Whether calls may lead to this machine.
     pub allow_private: bool,
     /// The clock; one that stands at the first of January 2026 where `None`.
@@ -53,6 +59,8 @@ impl Default for Plan<'_> {
             judges: JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() },
             request_timeout: Duration::from_secs(30),
             sweep_patience: Duration::from_mins(1),
+            worker: worker_settings(),
+            schedule: None,
             allow_private: false,
             clock: None,
         }
@@ -69,6 +77,8 @@ pub struct Server {
     pub stranger: Caller,
     /// Its store.
     pub store: Store,
+    /// Where that store is.
+    pub database: String,
     /// The clock that it goes by, unless the plan gave another.
     pub clock: Arc<ManualClock>,
     /// Cancelled, it stops the server.
@@ -93,7 +103,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let url = plan.database.unwrap_or_else(|| format!("sqlite://{}", folder.path().join("a.db").display()));
         let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
-        let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await.unwrap();
+        let store = Store::open(&StoreSettings::at(&url), Arc::clone(&entropy)).await.unwrap();
         let manual = Arc::new(ManualClock::at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
         let clock = plan.clock.unwrap_or_else(|| manual.clone());
         let now = clock.now();
@@ -107,11 +117,15 @@ impl Server {
             store.clone(),
             Arc::clone(&clock),
             Arc::clone(&entropy),
-            judges(plan.judge, plan.judges),
+            judges(plan.judge, plan.judges, Arc::clone(&clock)),
             customs(plan.allow_private),
-            worker_settings(),
+            plan.worker,
         );
         let stop = CancellationToken::new();
+        if let Some(schedule) = plan.schedule {
+            let schedule = Schedule::parse(schedule).unwrap();
+            tokio::spawn(worker::run(Arc::clone(&worker), schedule, stop.clone()));
+        }
         let api = Api {
             writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
             store: store.clone(),
@@ -131,14 +145,14 @@ impl Server {
         let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
-        Self { origin, caller, stranger, store, clock: manual, stop, _folder: folder }
+        Self { origin, caller, stranger, store, database: url, clock: manual, stop, _folder: folder }
     }
 }
 
-fn judges(judge: Option<&Judge>, settings: JudgeSettings) -> Arc<JudgeClient> {
+fn judges(judge: Option<&Judge>, settings: JudgeSettings, clock: Arc<dyn Clock>) -> Arc<JudgeClient> {
     let base_url = judge.map(|judge| judge.base_url().to_owned()).or(settings.base_url.clone());
     afterword::scorers::install_tls();
-    Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }).unwrap())
+    Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }, clock).unwrap())
 }
 
 fn customs(allow_private: bool) -> Customs {
@@ -149,11 +163,13 @@ fn customs(allow_private: bool) -> Customs {
     }
 }
 
-fn worker_settings() -> WorkerSettings {
+/// How the tests' worker works, unless a plan says otherwise.
+pub fn worker_settings() -> WorkerSettings {
     let backoff = Backoff { first: Micros::seconds(1), longest: Micros::seconds(10) };
     WorkerSettings {
         root_grace: Micros::seconds(60),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
+        limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         lease: Micros::seconds(60),
         max_in_flight: 16,
         plan_batch: 100,
