@@ -216,6 +216,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
         plan_batch: sweep.plan_batch,
         claim_batch: sweep.claim_batch,
         record_batch: sweep.record_batch,
+        retention: config.retention.into(),
         grace: config.shutdown.grace,
     }
 }

@@ -14,6 +14,7 @@ mod load;
 mod log;
 mod outgoing;
 mod redact;
+mod retention;
 mod server;
 mod setting;
 mod show;
@@ -33,6 +34,7 @@ pub use load::{Loaded, Sources, load};
 pub use log::Log;
 pub use outgoing::Outgoing;
 pub use redact::Redact;
+pub use retention::Retention;
 pub use server::Server;
 pub use shutdown::Shutdown;
 pub use sweep::Sweep;
@@ -60,6 +62,8 @@ pub struct Config {
     pub outgoing: Outgoing,
     /// What is hidden from judges where a project says nothing else.
     pub redact: Redact,
+    /// How long things are kept.
+    pub retention: Retention,
     /// What is logged, and how.
     pub log: Log,
     /// How the process ends.
@@ -67,7 +71,7 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 10] = [
+const SECTIONS: [(&str, &[Setting]); 11] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
@@ -76,6 +80,7 @@ const SECTIONS: [(&str, &[Setting]); 10] = [
     ("code", code::SETTINGS),
     ("outgoing", outgoing::SETTINGS),
     ("redact", redact::SETTINGS),
+    ("retention", retention::SETTINGS),
     ("log", log::SETTINGS),
     ("shutdown", shutdown::SETTINGS),
 ];

@@ -15,6 +15,7 @@ mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod prune;
 mod quarantine;
 mod recompose;
 mod record;
@@ -59,6 +60,7 @@ pub use lease::Claimed;
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
+pub use prune::{Pruned, Retention, Walked};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
@@ -221,7 +223,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 25] = [
+static STATEMENTS: [&sql::Statements; 26] = [
     &actions::ALL,
     &catalogue::ALL,
     &census::ALL,
@@ -231,6 +233,7 @@ static STATEMENTS: [&sql::Statements; 25] = [
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &prune::ALL,
     &quarantine::ALL,
     &recompose::ALL,
     &record::ALL,

@@ -200,7 +200,7 @@ impl Worker {
             Ok(()) => Ok((standing, group)),
             Err(NotNow::Active(_)) if terms.is_some_and(|terms| terms.force) => Ok((standing, group)),
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
-            Err(NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
+            Err(NotNow::Pruned | NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
         }
     }
 

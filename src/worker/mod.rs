@@ -11,6 +11,7 @@ mod panel;
 mod pass;
 mod record;
 mod resweep;
+mod retention;
 mod run;
 pub mod schedule;
 #[cfg(test)]
@@ -30,7 +31,7 @@ use crate::entropy::Entropy;
 use crate::scorers::custom::Customs;
 use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
-use crate::store::Store;
+use crate::store::{Retention, Store};
 
 pub use custom::DryRun;
 pub use explain::Explanation;
@@ -58,6 +59,8 @@ pub struct WorkerSettings {
     pub claim_batch: usize,
     /// The most sessions recorded in one transaction.
     pub record_batch: usize,
+    /// How long things are kept.
+    pub retention: Retention,
     /// How long work under way may take to finish once a stop was asked for.
     pub grace: Micros,
 }

@@ -113,7 +113,7 @@ impl Tally {
     fn has_everything(self) -> bool {
         let rare =
             [self.incomplete, self.leases_lost, self.asked_again, self.calls_cut, self.withdrawn, self.unchanged];
-        self.verdicts > 1000 && rare.iter().all(|count| *count > 10)
+        self.verdicts > 500 && rare.iter().all(|count| *count > 4)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
-use crate::store::{Claimed, GatheredSession, Recorded, SessionEnd, Store, StoreError};
+use crate::store::{Claimed, GatheredSession, Recorded, Retention, SessionEnd, Store, StoreError};
 use crate::test_support::steps::{At, Order, Simulation, Stop};
 
 pub(super) const GRACE: Micros = Micros::seconds(60);
@@ -178,6 +178,7 @@ impl<'a> World<'a> {
             panel_wait: self.panel_wait,
         };
         let settings = WorkerSettings {
+            retention: Retention::default(),
             root_grace: GRACE,
             limits: Limits { max_turns: i64::MAX, max_spans: i64::MAX },
             retry,
