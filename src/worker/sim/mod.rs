@@ -5,6 +5,7 @@
 
 mod checks;
 mod edits;
+mod events;
 mod model;
 mod script;
 mod world;

@@ -22,6 +22,7 @@ mod signals;
 mod soak;
 mod spans;
 mod tenancy;
+mod withdrawing;
 
 /// Makes two tests of each `async fn(ctx: Ctx)`: one on SQLite, one on PostgreSQL, which skips where there is none.
 macro_rules! contract {
