@@ -72,7 +72,7 @@ pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
         Err(error) => return fail(ExitCode::Config, &error),
     };
     tracing::info!(schedule = schedule.as_str(), "working");
-    worker::run(worker, schedule, cancel).await;
+    Box::pin(worker::run(worker, schedule, cancel)).await;
     ExitCode::Fine
 }
 

@@ -75,6 +75,7 @@ fn with<T>(look: impl FnOnce(&mut Hub) -> T) -> Option<T> {
 /// A simulation on this thread; over when dropped.
 pub(crate) struct Simulation(());
 
+#[allow(clippy::unused_self, reason = "only who began a simulation steers it")]
 impl Simulation {
     pub(crate) fn begin() -> Self {
         HUB.with(|hub| *hub.borrow_mut() = Some(Hub::default()));

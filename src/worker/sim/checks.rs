@@ -183,8 +183,7 @@ fn rated(world: &World<'_>, key: &RowKey, row: &Row, seen: &Seen, verdict: &Verd
         .map(|(member, report)| {
             let goodness = match member.kind {
                 MemberKind::Pattern => Some(f64::from(u8::from(!content.heads.iter().any(|head| head.is_bad())))),
-                // Ratings are few, so that a double holds them.
-                _ => model::judged(seen.rubrics[&member.ref_id], &content.words()).map(|it| it as f64 / 10.0),
+                _ => model::judged(seen.rubrics[&member.ref_id], &content.words()).map(|it| f64::from(it) / 10.0),
             };
             let answered = !report.outcome.is_transient();
             missing |= !answered;

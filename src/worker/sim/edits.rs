@@ -62,7 +62,7 @@ pub(super) async fn edit(world: &mut World<'_>) {
             world.start(0, Kind::Edit, delete).await;
         }
         _ => {
-            if let Some(id) = alive.get(usize::from(world.dice.below(alive.len().max(1) as u64) as u8)) {
+            if let Some(id) = alive.get(script::below(&world.dice, alive.len().max(1))) {
                 change(world, id.clone()).await;
             }
         }
@@ -97,8 +97,8 @@ async fn change(world: &mut World<'_>, id: String) {
 
 /// A judge gets a new rubric: what it said under the old one stays, and is not asked for again.
 async fn rewrite(world: &mut World<'_>) {
-    let judge = world.dice.below(script::JUDGES);
-    let id = world.judges[usize::from(judge as u8)].clone();
+    let place = script::below(&world.dice, world.judges.len());
+    let (judge, id) = (place as u64, world.judges[place].clone());
     let (store, project, now) = (world.store.clone(), world.project.clone(), world.clock.now());
     let stored = world.outside(store.scorer(&project, MemberKind::Judge, &id)).await.expect("a look").expect("a judge");
     let spec = script::rubric_text(script::rubric(judge, stored.version + 1));

@@ -20,7 +20,7 @@ impl World<'_> {
     }
 
     /// A process dies: whatever it was doing is dropped where it stands.
-    async fn crash(&mut self, process: usize) {
+    fn crash(&mut self, process: usize) {
         self.tell(|| format!("process {process} dies"));
         let dead = self.tasks_of(process);
         let cut = |stop: &&Stop| matches!(stop.at, At::Ask { .. }) && dead.contains(&stop.task);
@@ -58,7 +58,7 @@ impl World<'_> {
         let arrival = Arrival {
             project: self.project.clone(),
             spans: pieces.iter().map(|piece| script::span(*piece)).collect(),
-            margin: Micros::seconds([0, 30, 60][usize::from(self.dice.below(3) as u8)]),
+            margin: Micros::seconds([0, 30, 60][script::below(&self.dice, 3)]),
         };
         self.tell(|| format!("sends {pieces:?}"));
         let send = async move { Done::Sent(store.ingest(&[arrival], now).await.map(|_| ())) };
@@ -67,13 +67,13 @@ impl World<'_> {
 
     async fn plan(&mut self, process: usize) {
         let worker = Arc::clone(&self.processes[process].worker);
-        let ahead = Micros::seconds([0, 60][usize::from(self.dice.below(2) as u8)]);
+        let ahead = Micros::seconds([0, 60][script::below(&self.dice, 2)]);
         self.start(process, Kind::Plan, async move { Done::Planned(worker.plan(None, ahead).await.map(|_| ())) }).await;
     }
 
     async fn claim(&mut self, process: usize, expired: bool) {
         let (store, now) = (self.processes[process].recorder.store.clone(), self.clock.now());
-        let limit = 1 + usize::from(self.dice.below(3) as u8);
+        let limit = 1 + script::below(&self.dice, 3);
         let claim = async move {
             let until = now + LEASE;
             Done::Claimed(if expired {
@@ -107,7 +107,7 @@ impl World<'_> {
     }
 
     fn some_process(&self) -> usize {
-        usize::from(self.dice.below(PROCESSES as u64) as u8)
+        script::below(&self.dice, PROCESSES)
     }
 
     /// One thing happens.
@@ -116,7 +116,7 @@ impl World<'_> {
         let process = self.some_process();
         match self.dice.below(100) {
             0..=66 if !stops.is_empty() => {
-                let stop = &stops[usize::from(self.dice.below(stops.len() as u64) as u8)];
+                let stop = &stops[script::below(&self.dice, stops.len())];
                 // Judges are slow.
                 if !matches!(stop.at, At::Ask { .. }) || self.dice.below(3) == 0 {
                     self.go(stop).await;
@@ -134,13 +134,13 @@ impl World<'_> {
             77..=83 => self.claim(process, self.dice.below(4) == 0).await,
             84..=87 => self.record(process).await,
             88..=92 => {
-                let by = Micros::seconds([1, 10, 45, 130, 700, 4000][usize::from(self.dice.below(6) as u8)]);
+                let by = Micros::seconds([1, 10, 45, 130, 700, 4000][script::below(&self.dice, 6)]);
                 self.clock.advance(by);
             }
             93 => {
                 // Death comes while a judge thinks more often than not.
                 let asks = stops.iter().find(|stop| matches!(stop.at, At::Ask { .. }));
-                self.crash(asks.map_or(process, |stop| self.tasks[&stop.task].process)).await;
+                self.crash(asks.map_or(process, |stop| self.tasks[&stop.task].process));
             }
             94 if self.dice.below(2) == 0 => self.stop(process).await,
             94 => self.renew(process).await,

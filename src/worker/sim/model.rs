@@ -20,9 +20,9 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// The word that stands in what it says, and nowhere else. Every fourth turn goes badly.
+    /// The word that stands in what it says. Sessions may say the same: then their questions are one question.
     pub(super) fn word(self) -> u64 {
-        self.session * 100_000 + self.turn * 100 + self.version * 2 + u64::from(self.child)
+        self.turn * 100 + self.version * 2 + u64::from(self.child)
     }
 
     pub(super) fn is_bad(self) -> bool {
@@ -111,11 +111,11 @@ pub(super) fn unit(session: &str, group: &str) -> f64 {
 }
 
 /// What a judge with that rubric says of those words: a rating, or nothing.
-pub(super) fn judged(rubric: u64, words: &[u64]) -> Option<u64> {
+pub(super) fn judged(rubric: u64, words: &[u64]) -> Option<u8> {
     let mixed =
         words.iter().fold(rubric, |sum, word| sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(word + 1));
     let drawn = (mixed >> 33) % 12;
-    (drawn < 11).then_some(drawn)
+    u8::try_from(drawn).ok().filter(|drawn| *drawn < 11)
 }
 
 /// One member's share of a rating: its goodness where it has one, its weight, and whether it must pass.

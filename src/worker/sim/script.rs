@@ -46,7 +46,7 @@ pub(super) fn pieces(dice: &SeededEntropy) -> Vec<Piece> {
             child,
             // The same span always says the same of its session.
             tagged: !child || (session + turn).is_multiple_of(2),
-            version: [0, 0, 0, 1, 1, 2][usize::try_from(dice.below(6)).expect("small")],
+            version: [0, 0, 0, 1, 1, 2][below(dice, 6)],
         }
     };
     (0..=dice.below(3)).map(draw).collect()
@@ -57,19 +57,24 @@ pub(super) fn rubric_text(rubric: u64) -> String {
     serde_json::to_string(&JudgeSpec::create(&body).expect("a judge")).expect("JSON")
 }
 
+/// A number below `bound`, for indexes.
+pub(super) fn below(dice: &SeededEntropy, bound: usize) -> usize {
+    usize::try_from(dice.below(bound as u64)).expect("it is below a usize")
+}
+
 /// The rubric of a judge at a version.
 pub(super) fn rubric(judge: u64, version: i64) -> u64 {
     judge * 1000 + u64::try_from(version).expect("versions begin at 1")
 }
 
 pub(super) fn group(dice: &SeededEntropy, judges: &[String], pattern: &str) -> GroupSpec {
-    let one_of = |values: &[f64]| values[usize::try_from(dice.below(values.len() as u64)).expect("small")];
+    let one_of = |values: &[f64]| values[below(dice, values.len())];
     let member = |kind, ref_id: &str| Member {
         weight: one_of(&[1.0, 1.0, 2.0, 0.5, 0.0]),
         gate: dice.below(5) == 0,
         ..Member::plain(kind, ref_id)
     };
-    let mut members = vec![member(MemberKind::Judge, &judges[usize::try_from(dice.below(JUDGES)).expect("small")])];
+    let mut members = vec![member(MemberKind::Judge, &judges[below(dice, judges.len())])];
     if dice.below(2) == 0 {
         members.push(member(MemberKind::Pattern, pattern));
     }
@@ -89,10 +94,10 @@ pub(super) fn group(dice: &SeededEntropy, judges: &[String], pattern: &str) -> G
 }
 
 pub(super) fn profile(dice: &SeededEntropy) -> OnlineProfile {
-    let pick = |values: [i64; 4]| values[usize::try_from(dice.below(4)).expect("small")];
+    let pick = |values: [i64; 4]| values[below(dice, 4)];
     OnlineProfile {
         enabled: dice.below(8) > 0,
-        sample_rate: [1.0, 1.0, 1.0, 0.5, 0.0][usize::try_from(dice.below(5)).expect("small")],
+        sample_rate: [1.0, 1.0, 1.0, 0.5, 0.0][below(dice, 5)],
         alert_threshold: (dice.below(3) > 0).then_some(5.0),
         severity: Severity::Medium,
         scope: Scope::Session,

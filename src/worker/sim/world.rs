@@ -139,14 +139,14 @@ impl<'a> World<'a> {
             model: Model::default(),
             judges: Vec::new(),
             pattern: String::new(),
-            panel_wait: Micros::seconds([0, 100][usize::from(dice.below(3) > 0)]),
+            panel_wait: Micros::seconds([0, 100, 100, 5000][script::below(&dice, 4)]),
             has_budget: dice.below(4) == 0,
             processes: Vec::new(),
             tasks: BTreeMap::new(),
             unsent: Vec::new(),
             trouble: Trouble {
-                database: [0, 2, 6][usize::from(dice.below(3) as u8)],
-                judge: [0, 10, 40, 85][usize::from(dice.below(4) as u8)],
+                database: [0, 2, 6][script::below(&dice, 3)],
+                judge: [0, 10, 40, 85][script::below(&dice, 4)],
             },
             next_task: 0,
             step: 0,
@@ -250,14 +250,14 @@ impl<'a> World<'a> {
     pub(super) async fn go(&mut self, stop: &Stop) {
         self.step += 1;
         let order = self.order(stop);
-        let (step, now) = (self.step, self.clock.now());
+        let (number, now) = (self.step, self.clock.now());
         let Some(task) = self.tasks.get_mut(&stop.task) else { panic!("{stop:?} is of no task") };
         task.failed |= matches!(order, Order::Fail | Order::FailAtCommit);
         match (&stop.at, &mut task.kind) {
             (At::Ask { system, user }, _) if matches!(&order, Order::Say(text) if text.starts_with('{')) => {
                 task.answered.push(script::question(system, user));
             }
-            (At::LookUp(name), _) if name.ends_with("::ANSWERS") => task.looked = task.looked.or(Some(step)),
+            (At::LookUp(name), _) if name.ends_with("::ANSWERS") => task.looked = task.looked.or(Some(number)),
             (At::Read, Kind::Gather(claims, seen)) if order == Order::Go => {
                 *seen = Some(checks::seen(&self.model, claims, now));
             }

@@ -12,12 +12,12 @@ use super::ctx::{Ctx, MAX_ATTEMPTS, ROOT_GRACE, judged, live, otlp, root};
 
 const DAY: i64 = 86_400;
 
-fn days(days: i64) -> Option<Micros> {
-    Some(Micros::seconds(days * DAY))
+fn days(days: i64) -> Micros {
+    Micros::seconds(days * DAY)
 }
 
 fn spans(kept: i64) -> Retention {
-    Retention { spans: days(kept), ..Retention::default() }
+    Retention { spans: Some(days(kept)), ..Retention::default() }
 }
 
 impl Ctx {
@@ -46,7 +46,7 @@ impl Ctx {
     }
 
     async fn decision(&self, session: &str) -> Decision {
-        let explained = self.store.explain(&self.project, &SessionId::trusted(session)).await.unwrap();
+        let explained = self.store.explain(&self.project, &SessionId::trusted(session), self.now()).await.unwrap();
         decide(&explained[0].facts, self.now(), ROOT_GRACE, MAX_ATTEMPTS)
     }
 }
@@ -166,14 +166,14 @@ async fn verdicts_go_by_their_age_but_not_the_latest_of_a_session_with_spans(ctx
         ctx.at_second(day * DAY);
         assert_eq!(ctx.sweep(8.0).await, 1);
     }
-    let retention = Retention { verdicts: days(7), ..Retention::default() };
+    let retention = Retention { verdicts: Some(days(7)), ..Retention::default() };
     ctx.at_second(8 * DAY + 60);
     assert_eq!(ctx.prune(retention).await.verdicts, 1);
     ctx.at_second(100 * DAY);
     assert_eq!(ctx.prune(retention).await.verdicts, 1);
     let left = ctx.store.verdicts_of_session(&ctx.project, &SessionId::trusted("s")).await.unwrap();
     assert_eq!(left.iter().map(|it| it.read.revision).collect::<Vec<_>>(), [4]);
-    assert_eq!(ctx.prune(Retention { spans: days(50), ..retention }).await, Pruned { sessions: 1, verdicts: 1 });
+    assert_eq!(ctx.prune(Retention { spans: Some(days(50)), ..retention }).await, Pruned { sessions: 1, verdicts: 1 });
     assert_eq!((ctx.count("verdicts").await, ctx.count("verdict_members").await), (0, 0));
     // The assessment outlives them: nothing is judged again.
     assert_eq!((ctx.count("assessments").await, ctx.sweep(1.0).await), (1, 0));
@@ -210,15 +210,15 @@ async fn records_go_by_their_age_in_small_batches(ctx: Ctx) {
     }
     ctx.at_second(6 * DAY);
     let by_kind = |ledger, outcomes, occurrences| Retention { ledger, outcomes, occurrences, ..Retention::default() };
-    assert_eq!(ctx.records(by_kind(days(3), None, None)).await, 3);
-    assert_eq!(ctx.records(by_kind(None, days(2), None)).await, 4);
-    assert_eq!(ctx.records(by_kind(None, None, days(1))).await, 5);
+    assert_eq!(ctx.records(by_kind(Some(days(3)), None, None)).await, 3);
+    assert_eq!(ctx.records(by_kind(None, Some(days(2)), None)).await, 4);
+    assert_eq!(ctx.records(by_kind(None, None, Some(days(1)))).await, 5);
     let counts = (ctx.count("judge_calls").await, ctx.count("outcomes").await, ctx.count("signal_occurrences").await);
     assert_eq!(counts, (3, 2, 1));
     let order = Asked::read(&json!({"groupId": group.id.as_str(), "reason": "a test", "mode": "all"})).unwrap().order;
     let id = ctx.store.order_resweep(&ctx.project, &group.id, &order, None, ctx.now()).await.unwrap();
     ctx.raw().await.run(&format!("UPDATE resweeps SET ended_at = created_at WHERE resweep_id = '{id}'")).await;
-    let resweeps = Retention { resweeps: days(1), ..Retention::default() };
+    let resweeps = Retention { resweeps: Some(days(1)), ..Retention::default() };
     assert_eq!(ctx.records(resweeps).await, 0);
     ctx.at_second(8 * DAY);
     assert_eq!((ctx.records(resweeps).await, ctx.count("resweeps").await), (1, 0));
