@@ -20,7 +20,7 @@ use crate::scorers::external::{ExternalClient, ExternalSettings};
 use crate::scorers::guard::{Outgoing, OutgoingSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::scorers::{self, Limits, Provider};
-use crate::store::{DailyLimits, Project, Store, StoreError, StoreSettings};
+use crate::store::{DailyLimits, Project, Retention, Store, StoreError, StoreSettings};
 use crate::worker::{Worker, WorkerSettings};
 
 /// Everything that a command needs, opened.
@@ -199,6 +199,20 @@ fn limit(setting: i64) -> Option<i64> {
     (setting > 0).then_some(setting)
 }
 
+/// How long a configuration keeps things.
+fn retention(config: &Config) -> Retention {
+    let days = config.retention;
+    let kept = |days: i64| (days > 0).then(|| Micros::seconds(days * 86_400));
+    Retention {
+        spans: kept(days.spans_days),
+        verdicts: kept(days.verdicts_days),
+        ledger: kept(days.ledger_days),
+        outcomes: kept(days.outcomes_days),
+        occurrences: kept(days.occurrences_days),
+        resweeps: kept(days.resweeps_days),
+    }
+}
+
 /// How a configuration has the worker work.
 pub fn worker_settings(config: &Config) -> WorkerSettings {
     let sweep = &config.sweep;
@@ -216,7 +230,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
         plan_batch: sweep.plan_batch,
         claim_batch: sweep.claim_batch,
         record_batch: sweep.record_batch,
-        retention: config.retention.into(),
+        retention: retention(config),
         grace: config.shutdown.grace,
     }
 }

@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::setting::{Allowed, Setting};
-use crate::domain::time::Micros;
-use crate::store;
 
 /// How long things are kept, in days. 0 is for ever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,17 +32,3 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "occurrences_days", allowed: DAYS },
     Setting { key: "resweeps_days", allowed: DAYS },
 ];
-
-impl From<Retention> for store::Retention {
-    fn from(days: Retention) -> Self {
-        let kept = |days: i64| (days > 0).then(|| Micros::seconds(days * 86_400));
-        Self {
-            spans: kept(days.spans_days),
-            verdicts: kept(days.verdicts_days),
-            ledger: kept(days.ledger_days),
-            outcomes: kept(days.outcomes_days),
-            occurrences: kept(days.occurrences_days),
-            resweeps: kept(days.resweeps_days),
-        }
-    }
-}

@@ -1,6 +1,9 @@
 //! Recording: verdicts and everything that follows from them, in one transaction shared by neighbours and fenced row by row.
 //!
-//! Lock order: queue rows (the fence), assessments, orders of re-sweeps, signals. One lost lease never harms a sibling: its session is left out.
+//! Lock order: queue rows (the fence), assessments, orders of re-sweeps, signals. One lost lease never harms a sibling: its session
+//! is left out.
+//!
+//! Over 450 lines: a hundred are the statements of one transaction, and its rows stand where it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 

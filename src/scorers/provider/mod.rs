@@ -177,19 +177,6 @@ pub(super) struct Attempt {
     pub(super) finish: Option<String>,
 }
 
-#[cfg(test)]
-impl Attempt {
-    /// What a simulated judge said; `None` where it is not available.
-    fn simulated(said: Option<String>) -> Self {
-        let status = Some(if said.is_some() { 200 } else { 503 });
-        let heard = match said {
-            Some(text) => Heard::Reply { text, cut_by_length: false },
-            None => Heard::Unavailable { why: "the simulation says so".to_owned(), retry_after: None },
-        };
-        Self { heard, status, latency: Duration::ZERO, input_tokens: None, output_tokens: None, finish: None }
-    }
-}
-
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("provider", &self.shown).finish_non_exhaustive()
