@@ -201,15 +201,15 @@ fn limit(setting: i64) -> Option<i64> {
 
 /// How long a configuration keeps things.
 fn retention(config: &Config) -> Retention {
-    let days = config.retention;
+    let Config { retention, .. } = config;
     let kept = |days: i64| (days > 0).then(|| Micros::seconds(days * 86_400));
     Retention {
-        spans: kept(days.spans_days),
-        verdicts: kept(days.verdicts_days),
-        ledger: kept(days.ledger_days),
-        outcomes: kept(days.outcomes_days),
-        occurrences: kept(days.occurrences_days),
-        resweeps: kept(days.resweeps_days),
+        spans: kept(retention.spans_days),
+        verdicts: kept(retention.verdicts_days),
+        ledger: kept(retention.ledger_days),
+        outcomes: kept(retention.outcomes_days),
+        occurrences: kept(retention.occurrences_days),
+        resweeps: kept(retention.resweeps_days),
     }
 }
 
