@@ -7,7 +7,7 @@ use super::world::{Done, Kind, PROCESSES, Task, Trouble, World};
 use super::{checks, edits, script};
 use crate::clock::Clock as _;
 use crate::domain::time::Micros;
-use crate::store::{Arrival, Claimed, SessionEnd};
+use crate::store::{Arrival, Caps, Claimed, SessionEnd};
 use crate::test_support::steps::{At, Stop};
 
 /// How long a session is leased.
@@ -79,7 +79,7 @@ impl World<'_> {
             Done::Claimed(if expired {
                 store.claim_expired(None, "sim", now, until).await.map(|claim| claim.into_iter().collect())
             } else {
-                store.claim(None, "sim", limit, now, until).await
+                store.claim(None, "sim", limit, now, until, Caps::default()).await
             })
         };
         self.start(process, Kind::Claim, claim).await;

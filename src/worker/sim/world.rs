@@ -19,7 +19,7 @@ use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
-use crate::store::{Claimed, GatheredSession, Recorded, Retention, SessionEnd, Store, StoreError};
+use crate::store::{Caps, Claimed, GatheredSession, Recorded, Retention, SessionEnd, Store, StoreError};
 use crate::test_support::steps::{At, Order, Simulation, Stop};
 
 pub(super) const GRACE: Micros = Micros::seconds(60);
@@ -179,6 +179,8 @@ impl<'a> World<'a> {
         let settings = WorkerSettings {
             retention: Retention::default(),
             root_grace: GRACE,
+            max_session_age: Micros::ZERO,
+            caps: Caps::default(),
             limits: Limits { max_turns: i64::MAX, max_spans: i64::MAX },
             retry,
             // No patience with an outage: waiting goes by the machine's clock. Claims say themselves how long they last.
