@@ -162,6 +162,8 @@ impl Store {
         }
         old.retain(|session| !held.contains(session));
         if old.is_empty() {
+            // Its locks go at once with it; those of a transaction that is dropped go later.
+            tx.commit().await?;
             return Ok(0);
         }
         tx.execute(&FORGET_ACTIONS, args![project, old.clone()]).await?;
