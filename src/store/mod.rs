@@ -19,6 +19,7 @@ mod lease;
 mod ledger;
 mod plan;
 mod projects;
+mod prune;
 mod quarantine;
 mod recompose;
 mod record;
@@ -29,6 +30,8 @@ mod secrets;
 mod sessions;
 mod settings;
 mod signals;
+#[cfg(test)]
+mod simulated;
 mod spans;
 mod sql;
 mod verdicts;
@@ -63,6 +66,7 @@ pub use lease::{Caps, Claimed};
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{DEFAULT_PROJECT, Project};
+pub use prune::{Pruned, Retention, Walked};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
@@ -233,7 +237,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 29] = [
+static STATEMENTS: [&sql::Statements; 30] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
@@ -247,6 +251,7 @@ static STATEMENTS: [&sql::Statements; 29] = [
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &prune::ALL,
     &quarantine::ALL,
     &recompose::ALL,
     &record::ALL,
