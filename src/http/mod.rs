@@ -4,6 +4,7 @@ mod approvals;
 mod auth;
 mod body;
 mod custom;
+mod datasets;
 mod error;
 mod evaluation_settings;
 mod explain;
@@ -19,6 +20,8 @@ mod release;
 mod reports;
 mod request;
 mod resweeps;
+mod run_wire;
+mod runs;
 mod scorecards;
 mod scorers;
 mod scores;
@@ -50,14 +53,16 @@ use crate::worker::Worker;
 
 use error::ApiError;
 pub use resweeps::Shown as ShownResweep;
+pub use run_wire::RunDetail;
+pub use runs::{MOST_ROWS, TOLERANCE};
 
 /// How the API behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiSettings {
     /// The largest body accepted, in bytes, as it was sent and after decompression.
     pub body_limit_bytes: usize,
-    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own, and re-compositions
-    /// have none.
+    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own;
+    /// re-compositions, rows of dataset runs and their re-scoring have none.
     pub request_timeout: Duration,
     /// How far back, by arrival, sessions are considered again when a group's live scoring is switched on or changed.
     pub lookback: Micros,
@@ -97,6 +102,8 @@ pub fn router(api: Arc<Api>) -> Router {
     timed
         .route("/api/v1/agent-monitoring/session-sweep/run", post(sweep::run))
         .route("/api/v1/agent-monitoring/scorer-groups/{id}/recompose", post(recompose::run))
+        .route("/api/v1/custom-agent-evaluations/runs/{id}/results", post(runs::append))
+        .route("/api/v1/custom-agent-evaluations/runs/{id}/rescore", post(runs::rescore))
         .fallback(async || ApiError::not_found("Not found"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(from_fn(guard::watch))
@@ -130,6 +137,14 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/signing-secret", get(secret::read))
         .route("/agent-monitoring/signing-secret/rotate", post(secret::rotate))
         .route("/custom-agent-evaluations/evaluation-settings/{id}", get(evaluation_settings::read))
+        .route("/custom-agent-evaluations/datasets", get(datasets::list).post(datasets::create))
+        .route("/custom-agent-evaluations/datasets/{id}", get(datasets::read).delete(datasets::remove))
+        .route("/custom-agent-evaluations/runs", get(runs::list).post(runs::create))
+        .route("/custom-agent-evaluations/runs/{id}", get(runs::read))
+        .route("/custom-agent-evaluations/runs/{id}/missing-results", get(runs::missing))
+        .route("/custom-agent-evaluations/runs/{id}/finalize", post(runs::finalize))
+        .route("/custom-agent-evaluations/runs/{id}/gate", get(runs::gate))
+        .route("/evaluate/ci/gates", get(runs::gates))
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))

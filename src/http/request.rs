@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
 
 impl Asked {
     /// A parameter; an empty one counts as absent.
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 

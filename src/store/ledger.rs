@@ -60,10 +60,13 @@ pub struct JudgeCall {
 }
 
 /// What calls to a judge were made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Live scoring and re-sweeps: they draw on the budget.
+    #[default]
     Live,
+    /// Rows of dataset runs.
+    DatasetRun,
     /// Trying a scorer out.
     DryRun,
 }
@@ -73,6 +76,7 @@ impl Purpose {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
+            Self::DatasetRun => "dataset-run",
             Self::DryRun => "dry-run",
         }
     }

@@ -4,6 +4,7 @@ mod actions;
 mod candidates;
 mod catalogue;
 mod census;
+mod datasets;
 mod engine;
 mod error;
 mod explain;
@@ -20,6 +21,8 @@ mod recompose;
 mod record;
 mod resweep_step;
 mod resweeps;
+mod run_rows;
+mod runs;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -46,6 +49,7 @@ pub use actions::{PendingAction, PendingDetail};
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
+pub use datasets::SavedDataset;
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -61,6 +65,8 @@ pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
+pub use run_rows::{RowClaims, RowEnd};
+pub use runs::{GateRow, NoGrading, SavedRun};
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
@@ -219,10 +225,11 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 25] = [
+static STATEMENTS: [&sql::Statements; 28] = [
     &actions::ALL,
     &catalogue::ALL,
     &census::ALL,
+    &datasets::ALL,
     &history::ALL,
     &ingest::ALL,
     &latest::ALL,
@@ -245,6 +252,8 @@ static STATEMENTS: [&sql::Statements; 25] = [
     &candidates::ALL,
     &resweep_step::ALL,
     &resweeps::ALL,
+    &run_rows::ALL,
+    &runs::ALL,
 ];
 
 impl Store {

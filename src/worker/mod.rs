@@ -5,7 +5,10 @@
 
 mod assess;
 mod custom;
+mod dataset;
 mod explain;
+mod gate;
+mod grade;
 mod in_flight;
 mod panel;
 mod pass;
@@ -31,7 +34,9 @@ use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
 pub use custom::DryRun;
+pub use dataset::{Rescored, RunError, Submitted};
 pub use explain::Explanation;
+pub use gate::{GateAnswer, GateOrder};
 pub use pass::PassReport;
 pub use resweep::OrderError;
 pub use run::run;

@@ -29,6 +29,7 @@ pub(super) struct Question {
     groups: Vec<GroupId>,
     model: String,
     asked: judge::Question,
+    purpose: Purpose,
 }
 
 /// What came of a question.
@@ -59,8 +60,17 @@ pub(super) struct Wanted {
     group: Option<GroupId>,
     /// The order that wants models asked again for that group: what they answer is reused within that order alone.
     pub(super) fresh: Option<String>,
+    /// What models are asked for.
+    pub(super) purpose: Purpose,
     questions: BTreeMap<String, Question>,
     jobs: BTreeMap<String, Job>,
+}
+
+impl Wanted {
+    /// Nothing yet, for that purpose.
+    pub(super) fn of(purpose: Purpose) -> Self {
+        Self { purpose, ..Self::default() }
+    }
 }
 
 /// What came of it.
@@ -288,8 +298,10 @@ impl Worker {
         if let Some(order) = &wanted.fresh {
             key = format!("{key} {order}");
         }
-        let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked };
-        wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(wanted.group.clone());
+        let purpose = wanted.purpose;
+        let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked, purpose };
+        let group = wanted.group.clone().filter(|group| !group.as_str().is_empty());
+        wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(group);
         key
     }
 
@@ -334,7 +346,12 @@ impl Worker {
         if let Some(kept) = self.store.judgement(&claim.project, key).await? {
             return Ok(Answered { judgement: kept, retry_after: None, held: false, out_of_budget: false });
         }
-        let take_slot = || -> BoxFuture<'_, Slot> { Box::pin(self.take_slot(&claim.project, &question.groups)) };
+        let take_slot = || -> BoxFuture<'_, Slot> {
+            match question.purpose {
+                Purpose::Live => Box::pin(self.take_slot(&claim.project, &question.groups)),
+                Purpose::DatasetRun | Purpose::DryRun => judges::unlimited(),
+            }
+        };
         let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;
         for call in &answer.calls {
             self.vitals.called(CallClass::of(call.status, call.error.is_some()));
@@ -346,7 +363,7 @@ impl Worker {
                 session: &claim.session,
                 scorer: &question.scorer,
                 group: question.groups.first(),
-                purpose: Purpose::Live,
+                purpose: question.purpose,
             };
             self.store.keep_judgement(&claim.project, asker, &calls, kept, self.clock.now()).await?;
         }
