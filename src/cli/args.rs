@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use super::exit;
+pub use super::eval::EvalArgs;
 pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
@@ -53,6 +54,11 @@ pub enum Command {
     ///
     /// Orders it and carries it out, behind live work; when interrupted, any worker goes on with it. Earlier verdicts stay.
     Resweep(ResweepArgs),
+    /// Grade an agent's answers to a dataset, and gate a release by them
+    ///
+    /// The group's recipe is the one that grades live conversations. Prints the worst rows; ends with code 6 where the gate
+    /// fails. An interrupted run goes on with --resume, and nothing is judged twice.
+    Eval(Box<EvalArgs>),
     /// Tell why a session has the verdicts it has, or none
     Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why
@@ -235,6 +241,8 @@ pub enum BenchCommand {
     Scorers(BenchScorersArgs),
     /// A sweep whose sessions a judge is asked about, at an endpoint that answers after a while
     Judge(BenchJudgeArgs),
+    /// A dataset run whose rows a judge is asked about, at an endpoint that answers after a while
+    Eval(BenchEvalArgs),
 }
 
 /// Options of `bench sweep`.
@@ -296,6 +304,23 @@ pub struct BenchJudgeArgs {
     pub latency_ms: u64,
     /// How many calls are under way at most
     #[arg(long, value_name = "N", default_value_t = 64)]
+    pub in_flight: usize,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
+
+/// Options of `bench eval`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchEvalArgs {
+    /// How many rows the run has
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub rows: u64,
+    /// How long the endpoint takes to answer, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub latency_ms: u64,
+    /// How many calls are under way at most
+    #[arg(long, value_name = "N", default_value_t = 16)]
     pub in_flight: usize,
     /// What is common to all measurements.
     #[command(flatten)]

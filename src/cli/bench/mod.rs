@@ -2,6 +2,7 @@
 
 mod data;
 mod empty_sweep;
+mod eval;
 mod judge;
 mod process;
 mod scorers;
@@ -36,6 +37,7 @@ pub async fn run(command: &BenchCommand, style: Style) -> anyhow::Result<String>
         BenchCommand::Sweep(args) => answer(&sweep::measure(args).await?, args.common.json, style),
         BenchCommand::EmptySweep(args) => answer(&empty_sweep::measure(args).await?, args.common.json, style),
         BenchCommand::Scorers(args) => answer(&scorers::measure(args).await?, args.common.json, style),
+        BenchCommand::Eval(args) => answer(&eval::measure(args).await?, args.common.json, style),
         BenchCommand::Judge(args) => answer(&judge::measure(args).await?, args.common.json, style),
     }
 }
