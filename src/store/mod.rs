@@ -58,7 +58,7 @@ pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
 pub use latest::Latest;
 pub use lease::Claimed;
-pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
+pub use ledger::{Asked, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};

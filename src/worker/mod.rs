@@ -10,6 +10,7 @@ mod explain;
 mod gate;
 mod grade;
 mod in_flight;
+mod keep;
 mod panel;
 mod pass;
 mod record;
@@ -80,6 +81,7 @@ pub struct Worker {
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    keeper: keep::Keeper,
     vitals: Vitals,
     /// What judges are being asked, by project and reuse key.
     in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
@@ -91,7 +93,7 @@ impl Worker {
         &self.judges
     }
 
-    /// A worker on a store. Must be called inside a Tokio runtime: its recorder runs there until the worker is dropped.
+    /// A worker on a store. Must be called inside a Tokio runtime: its recorder and keeper run there until the worker is dropped.
     pub fn new(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -101,6 +103,7 @@ impl Worker {
         settings: WorkerSettings,
     ) -> Arc<Self> {
         let owner = format!("{}-{}", std::process::id(), entropy.id());
+        let keeper = keep::Keeper::start(store.clone(), Arc::clone(&clock));
         let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), settings);
         Arc::new(Self {
             store,
@@ -112,6 +115,7 @@ impl Worker {
             settings,
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
+            keeper,
             recorder,
             // A loop that claims gives a sign whenever it renews its leases, three times within one.
             vitals: Vitals::new(settings.lease.to_std()),

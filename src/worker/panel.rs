@@ -21,7 +21,7 @@ use crate::domain::scorer::Scorer;
 use crate::domain::verdict::MemberReport;
 use crate::scorers::judge::{Slot, Trouble};
 use crate::scorers::{self, custom as customs, judge as judges, pattern as patterns};
-use crate::store::{Asker, Claimed, GatheredGroup, JudgeCall, Purpose, StoreError};
+use crate::store::{Asked, Claimed, GatheredGroup, JudgeCall, Purpose, StoreError};
 
 /// A question for a judge, and who asks it.
 pub(super) struct Question {
@@ -357,15 +357,17 @@ impl Worker {
             self.vitals.called(CallClass::of(call.status, call.error.is_some()));
         }
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
-        let kept = answer.is_reusable().then_some((key, &answer.judgement));
         if !calls.is_empty() {
-            let asker = Asker {
-                session: &claim.session,
-                scorer: &question.scorer,
-                group: question.groups.first(),
+            let asked = Asked {
+                project: claim.project.clone(),
+                session: claim.session.clone(),
+                scorer: question.scorer.clone(),
+                group: question.groups.first().cloned(),
                 purpose: question.purpose,
+                calls,
+                answer: answer.is_reusable().then(|| (key.to_owned(), answer.judgement.clone())),
             };
-            self.store.keep_judgement(&claim.project, asker, &calls, kept, self.clock.now()).await?;
+            self.keeper.keep(asked).await?;
         }
         Ok(Answered {
             held: answer.is_held(),

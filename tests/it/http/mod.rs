@@ -11,6 +11,7 @@ mod milestone;
 mod operations;
 mod otlp;
 mod resweeps;
+mod runs;
 mod scorecards;
 mod spans;
 mod sweep;
