@@ -40,7 +40,9 @@ fn variables(judge: &Judge) -> Vec<(&'static str, &str)> {
     vec![
         ("AFTERWORD__JUDGE__BASE_URL", judge.base_url()),
         ("AFTERWORD__JUDGE__MODEL", "stub"),
-        ("AFTERWORD__SWEEP__LEASE", "2s"),
+        ("AFTERWORD__JUDGE__TIMEOUT", "8s"),
+        ("AFTERWORD__CODE__HARD_LIMIT", "8s"),
+        ("AFTERWORD__SWEEP__LEASE", "9s"),
         ("AFTERWORD__LOG__LEVEL", "off"),
     ]
 }
@@ -187,7 +189,7 @@ async fn killed(program: Program) {
             Some(run) => store.rows_of_run(&project, &run.id).await.unwrap().iter().filter(|row| row.is_done).count(),
             None => 0,
         };
-        (usage.iter().map(|row| row.calls).sum::<i64>(), settled)
+        (usage.iter().filter(|row| row.outcome == "scored").map(|row| row.calls).sum::<i64>(), settled)
     };
     // Every answer that came is kept: both judges of the early rows, the first one of the late rows.
     let expected = (i64::try_from(ROWS + ROWS / 2).unwrap(), ROWS / 2);
