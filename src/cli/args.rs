@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use super::exit;
+pub use super::bench::BenchEvalArgs;
 pub use super::eval::EvalArgs;
+use super::exit;
+pub use super::pause::{PauseArgs, ResumeArgs};
 pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
@@ -59,6 +61,10 @@ pub enum Command {
     /// The group's recipe is the one that grades live conversations. Prints the worst rows; ends with code 6 where the gate
     /// fails. An interrupted run goes on with --resume, and nothing is judged twice.
     Eval(Box<EvalArgs>),
+    /// Let a scorer group rest: what is due for it stays due
+    Pause(PauseArgs),
+    /// Let a paused scorer group go on
+    Resume(ResumeArgs),
     /// Tell why a session has the verdicts it has, or none
     Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why
@@ -304,23 +310,6 @@ pub struct BenchJudgeArgs {
     pub latency_ms: u64,
     /// How many calls are under way at most
     #[arg(long, value_name = "N", default_value_t = 64)]
-    pub in_flight: usize,
-    /// What is common to all measurements.
-    #[command(flatten)]
-    pub common: BenchArgs,
-}
-
-/// Options of `bench eval`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct BenchEvalArgs {
-    /// How many rows the run has
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub rows: u64,
-    /// How long the endpoint takes to answer, in milliseconds
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub latency_ms: u64,
-    /// How many calls are under way at most
-    #[arg(long, value_name = "N", default_value_t = 16)]
     pub in_flight: usize,
     /// What is common to all measurements.
     #[command(flatten)]

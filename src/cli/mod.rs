@@ -10,6 +10,7 @@ mod eval;
 mod exit;
 mod explain;
 mod import;
+mod pause;
 pub mod progress;
 mod reports;
 mod resweep;

@@ -20,7 +20,7 @@ pub(super) fn missing() -> ApiError {
 }
 
 /// A dataset as it was sent, and what is ours about it.
-fn shown(saved: SavedDataset) -> Value {
+fn shown(saved: &SavedDataset) -> Value {
     let mut body: Map<String, Value> = saved.spec.body().clone();
     for (key, value) in [
         ("versionId", json!(format!("{}@{}", saved.id, saved.version))),
@@ -42,12 +42,12 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let spec = DatasetSpec::create(&body)?;
     let saved = api.store.create_dataset(&project, &spec, api.clock.now()).await?;
-    Ok((StatusCode::CREATED, Json(shown(saved))))
+    Ok((StatusCode::CREATED, Json(shown(&saved))))
 }
 
 /// `GET /custom-agent-evaluations/datasets`: the newest first.
 pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Value>, ApiError> {
-    let all: Vec<Value> = api.store.datasets(&project).await?.into_iter().map(shown).collect();
+    let all: Vec<Value> = api.store.datasets(&project).await?.iter().map(shown).collect();
     Ok(Json(json!({"datasets": all})))
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn read(
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<Json<Value>, ApiError> {
-    Ok(Json(shown(api.store.dataset(&project, &id).await?.ok_or_else(missing)?)))
+    Ok(Json(shown(&api.store.dataset(&project, &id).await?.ok_or_else(missing)?)))
 }
 
 /// `DELETE /custom-agent-evaluations/datasets/:id`: its runs stay.

@@ -15,6 +15,7 @@ mod judges;
 mod metrics;
 mod otlp;
 mod patterns;
+mod pause;
 mod recompose;
 mod release;
 mod reports;
@@ -147,6 +148,8 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/evaluate/ci/gates", get(runs::gates))
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
+        .route("/agent-monitoring/scorer-groups/{id}/pause", post(pause::pause))
+        .route("/agent-monitoring/scorer-groups/{id}/resume", post(pause::resume))
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
         .route("/agent-monitoring/resweeps", get(resweeps::list).post(resweeps::create))
         .route("/agent-monitoring/resweeps/{id}", get(resweeps::read))

@@ -65,7 +65,7 @@ impl From<&Statistics> for LiveStatistics {
 
 impl ShownRun {
     /// A run and what its rows come to.
-    pub fn of(run: SavedRun, dataset_name: Option<String>, statistics: &Statistics) -> Self {
+    pub fn of(run: &SavedRun, dataset_name: Option<String>, statistics: &Statistics) -> Self {
         let grading = &run.spec.grading;
         let by_judges = grading.group.is_none();
         let beside = || grading.beside().into_iter().map(|place| grading.recipe.members[place].ref_id.clone());
@@ -110,9 +110,9 @@ pub struct RunDetail {
 
 impl RunDetail {
     /// A run with its rows; `queries` are those of the dataset's cases.
-    pub fn of(run: SavedRun, dataset_name: Option<String>, queries: &[String], rows: &[RunRow]) -> Self {
-        let grading = run.spec.grading.clone();
-        let lines = breakdown(&grading, rows).into_iter().map(|line| {
+    pub fn of(run: &SavedRun, dataset_name: Option<String>, queries: &[String], rows: &[RunRow]) -> Self {
+        let grading = &run.spec.grading;
+        let lines = breakdown(grading, rows).into_iter().map(|line| {
             json!({
                 "scorerId": line.scorer_id, "name": line.name, "primary": line.primary,
                 "averageRating": line.average_rating.map(two_decimals), "scored": line.scored, "unscored": line.unscored,
@@ -121,7 +121,7 @@ impl RunDetail {
         Self {
             scorer_breakdown: lines.collect(),
             case_statistics: [],
-            results: rows.iter().map(|row| shown_row(&grading, queries, row)).collect(),
+            results: rows.iter().map(|row| shown_row(grading, queries, row)).collect(),
             run: ShownRun::of(run, dataset_name, &Statistics::of(rows)),
         }
     }
@@ -171,7 +171,8 @@ fn judge_row(report: &MemberReport) -> Value {
 }
 
 fn scorer_row(report: &MemberReport) -> Value {
-    let mut shown = json!({"name": report.name, "score": report.outcome.goodness().map(|goodness| number(goodness.get()))});
+    let mut shown =
+        json!({"name": report.name, "score": report.outcome.goodness().map(|goodness| number(goodness.get()))});
     let (key, text) = match &report.outcome {
         Outcome::Scored { .. } => ("reasoning", report.justification.as_ref().unwrap_or(&report.detail)),
         Outcome::Declined { reason } => ("reasoning", reason),

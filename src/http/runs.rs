@@ -65,7 +65,7 @@ pub(super) async fn list(
         .map(|run| {
             let of = statistics.get(&run.id).unwrap_or(&none);
             let name = names.get(&run.dataset).cloned();
-            ShownRun::of(run, name, of)
+            ShownRun::of(&run, name, of)
         })
         .collect();
     Ok(Json(json!({"runs": shown})))
@@ -89,7 +89,7 @@ async fn detail(api: &Api, project: &ProjectId, run: SavedRun) -> Result<RunDeta
     let dataset = api.store.dataset_at(project, &run.dataset, run.dataset_version).await?;
     let queries: Vec<String> =
         dataset.as_ref().map(|it| it.cases().into_iter().map(|case| case.query).collect()).unwrap_or_default();
-    Ok(RunDetail::of(run, dataset.map(|it| it.name().to_owned()), &queries, &rows))
+    Ok(RunDetail::of(&run, dataset.map(|it| it.name().to_owned()), &queries, &rows))
 }
 
 /// `GET /custom-agent-evaluations/runs/:id/missing-results`: the keys of settled rows, and the rows that are to be sent again.
@@ -210,7 +210,11 @@ fn gate_order(asked: &Asked) -> Result<GateOrder, ApiError> {
                 .filter(|number: &f64| number.is_finite())
                 .ok_or_else(|| ApiError::bad_request(format!("{name} must be a number")))?;
             let fits = (0.0..=most).contains(&number);
-            if fits { Ok(Some(number)) } else { Err(ApiError::bad_request(format!("{name} must be a number between 0 and {most}"))) }
+            if fits {
+                Ok(Some(number))
+            } else {
+                Err(ApiError::bad_request(format!("{name} must be a number between 0 and {most}")))
+            }
         }
     };
     let fail_under = number("failUnder", 10.0)?;

@@ -88,7 +88,12 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn create_dataset(&self, project: &ProjectId, spec: &DatasetSpec, now: Timestamp) -> Result<SavedDataset> {
+    pub async fn create_dataset(
+        &self,
+        project: &ProjectId,
+        spec: &DatasetSpec,
+        now: Timestamp,
+    ) -> Result<SavedDataset> {
         let id = self.entropy.id();
         let mut tx = self.db.write().await?;
         tx.execute(&INSERT, args![project, &id, spec.name(), now]).await?;

@@ -9,9 +9,7 @@ use super::sql::statements;
 use super::{Store, StoreError, retrying, scorecards};
 use crate::domain::compose::Scorecard;
 use crate::domain::compose::scorecard::DEFAULT_ID;
-use crate::domain::dataset::{
-    DatasetSpec, Grading, GroupCopy, PRIMARY, RunOrder, RunSpec, RunState, ScorerCopy,
-};
+use crate::domain::dataset::{DatasetSpec, Grading, GroupCopy, PRIMARY, RunOrder, RunSpec, RunState, ScorerCopy};
 use crate::domain::group::{GroupSpec, Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId};
 use crate::domain::time::Timestamp;
@@ -125,7 +123,10 @@ impl Store {
         read_scorers(&mut tx, project, &mut grading).await?;
         if grading.group.is_none() {
             let living = |member: &Member| {
-                grading.scorers.iter().any(|it| it.ref_id == member.ref_id && it.kind == MemberKind::Judge && !it.deleted)
+                grading
+                    .scorers
+                    .iter()
+                    .any(|it| it.ref_id == member.ref_id && it.kind == MemberKind::Judge && !it.deleted)
             };
             if let Some(unknown) = grading.recipe.members.iter().find(|member| !living(member)) {
                 return Ok(Err(NoGrading::Judge(unknown.ref_id.clone())));

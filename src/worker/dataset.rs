@@ -44,7 +44,9 @@ impl From<NoGrading> for RunError {
     fn from(none: NoGrading) -> Self {
         Self::NoGrading(match none {
             NoGrading::Group(id) => format!("scorerGroupId: no scorer group with id \"{id}\""),
-            NoGrading::Judge(id) => format!("evaluationSettingsId, additionalScorerIds: no judge scorer with id \"{id}\""),
+            NoGrading::Judge(id) => {
+                format!("evaluationSettingsId, additionalScorerIds: no judge scorer with id \"{id}\"")
+            }
             NoGrading::Scorecard(id) => format!("scorecardId: no scorecard with id \"{id}\""),
             NoGrading::Criteria(why) => format!("the dataset's own criteria can't be used: {why}"),
         })
@@ -107,7 +109,7 @@ impl Worker {
                 RowClaims::Over(state) => return Err(RunError::Over(state)),
                 RowClaims::Taken { mine, new: inserted } => {
                     new.extend(inserted);
-                    self.grade_rows(project, &bench, &token, &mine).await?;
+                    Box::pin(self.grade_rows(project, &bench, &token, &mine)).await?;
                     for row in &mine {
                         left.remove(row.key.as_str());
                     }
@@ -138,8 +140,7 @@ impl Worker {
         let dataset = self.store.dataset_at(project, &past.dataset, past.dataset_version).await?;
         let dataset = dataset.ok_or(RunError::NoDataset)?;
         let old = &past.spec.grading;
-        let group: Option<GroupId> =
-            order.group.clone().or_else(|| old.group.as_ref().map(|group| group.id.clone()));
+        let group: Option<GroupId> = order.group.clone().or_else(|| old.group.as_ref().map(|group| group.id.clone()));
         let asked = RunOrder {
             dataset: past.dataset.clone(),
             group: group.clone(),
@@ -188,6 +189,6 @@ impl Worker {
             }
         }
         self.store.end_rows(project, &run.id, &token, &ends, self.clock.now()).await?;
-        Ok(self.grade_rows(project, bench, &token, &asking).await?)
+        Ok(Box::pin(self.grade_rows(project, bench, &token, &asking)).await?)
     }
 }

@@ -126,6 +126,13 @@ enum Seat {
 }
 
 impl Seat {
+    fn gate(&self) -> bool {
+        match self {
+            Self::Reported(report) => report.gate,
+            Self::Judge { member, .. } | Self::Pattern { member, .. } | Self::Custom { member, .. } => member.gate,
+        }
+    }
+
     /// The keys of the questions that it waits for.
     fn questions(&self) -> Vec<&String> {
         match self {
@@ -137,6 +144,11 @@ impl Seat {
 }
 
 impl Panel {
+    /// Whether a must-pass member needs no model: it may decide although judges can't be asked.
+    pub(super) fn has_free_gate(&self) -> bool {
+        self.seats.iter().any(|seat| seat.gate() && seat.questions().is_empty())
+    }
+
     /// What the members that got no answer wait for.
     pub(super) fn waits(&self, answers: &Answers) -> Waits {
         let mut waits = Waits::default();
@@ -299,7 +311,8 @@ impl Worker {
             key = format!("{key} {order}");
         }
         let purpose = wanted.purpose;
-        let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked, purpose };
+        let new =
+            || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked, purpose };
         let group = wanted.group.clone().filter(|group| !group.as_str().is_empty());
         wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(group);
         key

@@ -47,7 +47,7 @@ fn variables(judge: &Judge) -> Vec<(&'static str, &str)> {
     ]
 }
 
-async fn eval(program: &Program, judge: &Judge, more: &[&str]) -> Ended {
+fn eval(program: &Program, judge: &Judge, more: &[&str]) -> Ended {
     let base = ["eval", "--dataset", "cases.jsonl", "--group", "Bar"];
     let args: Vec<String> = base.iter().chain(more).map(|text| (*text).to_owned()).collect();
     // The judge answers on a thread of its own, and an endpoint on the runtime's others.
@@ -76,20 +76,26 @@ async fn answers_are_graded_and_the_gate_is_the_exit_code() {
     program.file("answers.jsonl", "{\"id\": \"b\", \"answer\": \"a poor <one>\"}\n{\"id\": \"a\", \"answer\": \"fine\"}\n{\"id\": \"c\", \"error\": \"it broke\"}\n");
     let answers = ["--answers", "answers.jsonl"];
     let with = |more: &[&'static str]| answers.iter().chain(more).copied().collect::<Vec<_>>();
-    let told = eval(&program, &judge, &with(&[])).await.with_code(0);
+    let told = eval(&program, &judge, &with(&[])).with_code(0);
     assert_eq!(told.row("Bar (group)"), ["Bar (group)", "4.00", "3", "0"]);
-    let worst: Vec<String> = told.rows().iter().filter(|row| row.len() == 4 && row[0].contains('.')).map(|row| row[1].clone()).collect();
+    let worst: Vec<String> =
+        told.rows().iter().filter(|row| row.len() == 4 && row[0].contains('.')).map(|row| row[1].clone()).collect();
     assert_eq!(worst, ["c", "b", "a"], "{}", told.out);
     assert!(told.out.contains("no answer to 1 of 3 cases"), "{}", told.out);
 
-    let failed = eval(&program, &judge, &with(&["--fail-under", "7", "--no-regression", "--junit", "r.xml", "--json"])).await.with_code(6);
+    let failed = eval(&program, &judge, &with(&["--fail-under", "7", "--no-regression", "--junit", "r.xml", "--json"]))
+        .with_code(6);
     let answer = json_of(&failed);
-    assert_eq!((&answer["gate"]["passed"], &answer["gate"]["baselineAverage"]), (&json!(false), &json!(4.0)), "{answer}");
+    assert_eq!(
+        (&answer["gate"]["passed"], &answer["gate"]["baselineAverage"]),
+        (&json!(false), &json!(4.0)),
+        "{answer}"
+    );
     assert_eq!(answer["gate"]["checks"][1]["passed"], true, "it is as good as the run before");
     let junit = std::fs::read_to_string(program.folder().join("r.xml")).unwrap();
     assert!(junit.contains("tests=\"5\" failures=\"2\" errors=\"1\" skipped=\"0\""), "{junit}");
-    eval(&program, &judge, &with(&["--fail-under", "4"])).await.with_code(0);
-    let split = eval(&program, &judge, &with(&["--split", "smoke", "--fail-under", "1"])).await.with_code(6);
+    eval(&program, &judge, &with(&["--fail-under", "4"])).with_code(0);
+    let split = eval(&program, &judge, &with(&["--split", "smoke", "--fail-under", "1"])).with_code(6);
     assert!(split.out.contains("FAILED  fail-under"), "{}", split.out);
     assert_eq!(judge.requests().len(), 2, "what is known is not asked for again");
 }
@@ -108,10 +114,12 @@ async fn what_can_t_be_evaluated_is_told_before_anything_is_asked() {
         (vec!["--answers", "some.jsonl", "--split", "none"], "no case is in the split \"none\""),
         (vec!["--answers", "some.jsonl", "--resume", "r"], "no answer to the cases"),
     ] {
-        let ended = eval(&program, &judge, &more).await.with_code(1);
+        let ended = eval(&program, &judge, &more).with_code(1);
         assert!(ended.err.contains(part), "{}", ended.err);
     }
-    let other = program.run(["eval", "--dataset", "cases.jsonl", "--group", "Nobody", "--endpoint", "http://127.0.0.1:9"]).with_code(1);
+    let other = program
+        .run(["eval", "--dataset", "cases.jsonl", "--group", "Nobody", "--endpoint", "http://127.0.0.1:9"])
+        .with_code(1);
     assert!(other.err.contains("no scorer group \"Nobody\""), "{}", other.err);
     program.run(["eval", "--dataset", "cases.jsonl", "--group", "Bar"]).with_code(2);
     assert_eq!(judge.requests().len(), 0);
@@ -128,11 +136,13 @@ async fn an_endpoint_is_asked_for_each_case() {
         assert_eq!(headers["x-secret"], "s");
         match body["query"].as_str().unwrap() {
             "two?" => (axum::http::StatusCode::BAD_GATEWAY, "down".to_owned()),
-            query => (axum::http::StatusCode::OK, json!({"answer": format!("to {query}"), "metadata": {"m": 1}}).to_string()),
+            query => {
+                (axum::http::StatusCode::OK, json!({"answer": format!("to {query}"), "metadata": {"m": 1}}).to_string())
+            }
         }
     });
     tokio::spawn(async move { axum::serve(listener, Router::new().route("/agent", agent)).await });
-    let ended = eval(&program, &judge, &["--endpoint", &url, "--header", "x-secret: s", "--json"]).await.with_code(0);
+    let ended = eval(&program, &judge, &["--endpoint", &url, "--header", "x-secret: s", "--json"]).with_code(0);
     let answer = json_of(&ended);
     let results = answer["run"]["results"].as_array().unwrap();
     assert_eq!((&results[0]["rating"], &results[0]["output"]["text"]), (&json!(9), &json!("to one?")));
@@ -162,12 +172,15 @@ async fn killed(program: Program) {
         let asked = request["messages"][0]["content"].as_str().unwrap();
         let said = request["messages"][1]["content"].as_str().unwrap();
         let is_late = asked.contains("SECOND") && said.contains("late") && stuck.load(Ordering::SeqCst);
-        if is_late { Reply::After(Duration::from_secs(3600), Box::new(Reply::Rating(1.0))) } else { Reply::Rating(8.0) }
+        if is_late { Reply::After(Duration::from_hours(1), Box::new(Reply::Rating(1.0))) } else { Reply::Rating(8.0) }
     });
     group(&program, &["FIRST", "SECOND"]).await;
     let lines = |line: &dyn Fn(usize) -> Value| (0..ROWS).map(|n| line(n).to_string()).collect::<Vec<_>>().join("\n");
     program.file("cases.jsonl", lines(&|n| json!({"query": format!("question {n}?")})));
-    program.file("answers.jsonl", lines(&|n| json!({"answer": format!("answer {n} {}", if n < ROWS / 2 { "early" } else { "late" })})));
+    program.file(
+        "answers.jsonl",
+        lines(&|n| json!({"answer": format!("answer {n} {}", if n < ROWS / 2 { "early" } else { "late" })})),
+    );
     let args = ["eval", "--dataset", "cases.jsonl", "--group", "Bar", "--answers", "answers.jsonl"];
     let mut first = tokio::process::Command::new(env!("CARGO_BIN_EXE_afterword"))
         .args(args)
@@ -183,7 +196,8 @@ async fn killed(program: Program) {
     let store = program.store().await;
     let project = store.project_named("Default", Timestamp::EARLIEST).await.unwrap().id;
     let kept = async || {
-        let usage = store.usage(&project, Timestamp::EARLIEST, Timestamp::EARLIEST + Micros::new(i64::MAX / 2)).await.unwrap();
+        let usage =
+            store.usage(&project, Timestamp::EARLIEST, Timestamp::EARLIEST + Micros::new(i64::MAX / 2)).await.unwrap();
         let runs = store.runs(&project, "", 1).await.unwrap();
         let settled = match runs.first() {
             Some(run) => store.rows_of_run(&project, &run.id).await.unwrap().iter().filter(|row| row.is_done).count(),
@@ -206,11 +220,15 @@ async fn killed(program: Program) {
     is_stuck.store(false, Ordering::SeqCst);
 
     let more = ["--answers", "answers.jsonl", "--resume", &run, "--json"];
-    let answer = json_of(&eval(&program, &judge, &more).await.with_code(0));
-    assert_eq!((&answer["run"]["averageRating"], &answer["run"]["liveStatistics"]["ratedCount"]), (&json!(8), &json!(ROWS)));
+    let answer = json_of(&eval(&program, &judge, &more).with_code(0));
+    assert_eq!(
+        (&answer["run"]["averageRating"], &answer["run"]["liveStatistics"]["ratedCount"]),
+        (&json!(8), &json!(ROWS))
+    );
     let mut asked: BTreeMap<String, usize> = BTreeMap::new();
     for request in judge.requests().iter().skip(before.len()) {
-        let which = if request["messages"][0]["content"].as_str().unwrap().contains("FIRST") { "first" } else { "second" };
+        let which =
+            if request["messages"][0]["content"].as_str().unwrap().contains("FIRST") { "first" } else { "second" };
         *asked.entry(which.to_owned()).or_default() += 1;
     }
     let unanswered = BTreeMap::from([("second".to_owned(), ROWS / 2)]);

@@ -1,6 +1,8 @@
 //! A dataset run whose rows a judge is asked about, over HTTP, at an endpoint that answers after a while: how near it comes to
 //! what the endpoint's latency and the calls under way allow.
 
+#![allow(clippy::doc_markdown, reason = "the options' texts are printed as they stand, where backticks would be noise")]
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,11 +12,28 @@ use serde_json::{Value, json};
 
 use super::judge::{Endpoint, endpoint, judge};
 use super::{Bench, Report, data, process};
-use crate::cli::args::BenchEvalArgs;
+use crate::cli::args::BenchArgs;
 use crate::clock::{Clock as _, stopwatch};
 use crate::domain::dataset::{DatasetSpec, RunOrder, Statistics, Submission};
 use crate::http::MOST_ROWS;
 use crate::scorers;
+
+/// Options of `bench eval`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchEvalArgs {
+    /// How many rows the run has
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub rows: u64,
+    /// How long the endpoint takes to answer, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub latency_ms: u64,
+    /// How many calls are under way at most
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub in_flight: usize,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
 
 pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     scorers::install_tls();
@@ -22,7 +41,8 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     let Endpoint { judges, calls, serving } = endpoint(latency, args.in_flight).await?;
     let bench = Bench::with_judges(args.common.seed, judges).await?;
     let project = data::project(&bench).await?;
-    let question = |row: u64| json!({"main_question": {"query": format!("question {row}?"), "expectedResults": "an answer"}});
+    let question =
+        |row: u64| json!({"main_question": {"query": format!("question {row}?"), "expectedResults": "an answer"}});
     let questions: Vec<Value> = (0..args.rows).map(question).collect();
     let spec = DatasetSpec::create(&json!({"name": "bench", "questions": questions}))?;
     let dataset = bench.store.create_dataset(&project, &spec, bench.clock.now()).await?;

@@ -16,6 +16,8 @@ use tempfile::TempDir;
 use super::args::BenchCommand;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
+pub use eval::BenchEvalArgs;
+
 use crate::app::customs;
 use crate::clock::ManualClock;
 use crate::config::Config;

@@ -34,16 +34,21 @@ impl Answers {
     pub(super) fn open(args: &EvalArgs, lines: &[Line]) -> anyhow::Result<Self> {
         if let Some(file) = &args.answers {
             let given = matched(file, objects(file)?, lines)?;
-            let without = |(line, answer): (&Line, &Option<Value>)| answer.is_none() && line.is_in(args.split.as_deref());
-            let missing: Vec<String> =
-                (1..).zip(lines.iter().zip(&given)).filter(|(_, it)| without(*it)).map(|(n, _)| format!("{n}")).collect();
+            let without =
+                |(line, answer): (&Line, &Option<Value>)| answer.is_none() && line.is_in(args.split.as_deref());
+            let missing: Vec<String> = (1..)
+                .zip(lines.iter().zip(&given))
+                .filter(|(_, it)| without(*it))
+                .map(|(n, _)| format!("{n}"))
+                .collect();
             ensure!(missing.is_empty(), "{} has no answer to the cases {}", file.display(), missing.join(", "));
             return Ok(Self::Given(given));
         }
         let url = args.endpoint.clone().context("--answers or --endpoint is needed")?;
         let mut headers = HeaderMap::new();
         for header in &args.header {
-            let (name, value) = header.split_once(':').with_context(|| format!("\"{header}\" is no \"Name: value\""))?;
+            let (name, value) =
+                header.split_once(':').with_context(|| format!("\"{header}\" is no \"Name: value\""))?;
             let name = HeaderName::try_from(name.trim()).with_context(|| format!("\"{name}\" is no header's name"))?;
             let value = HeaderValue::try_from(value.trim()).context("a header's value can't be sent")?;
             headers.append(name, value);
@@ -67,7 +72,9 @@ impl Answers {
                         let status = response.status();
                         match response.text().await {
                             Err(error) => failed("Unreadable", &cause(error)),
-                            Ok(text) if status.is_success() => row(&serde_json::from_str(&text).unwrap_or(Value::String(text))),
+                            Ok(text) if status.is_success() => {
+                                row(&serde_json::from_str(&text).unwrap_or(Value::String(text)))
+                            }
                             Ok(text) => failed(&format!("HTTP {}", status.as_u16()), &text),
                         }
                     }
@@ -89,7 +96,9 @@ fn row(given: &Value) -> Value {
     let mut row = match given.get("error").filter(|error| !error.is_null()) {
         Some(Value::String(message)) => failed("Error", message),
         Some(error) => json!({"error": error}),
-        None if answer.as_str().is_some_and(|text| !text.trim().is_empty()) || answer.is_object() => json!({"output": answer}),
+        None if answer.as_str().is_some_and(|text| !text.trim().is_empty()) || answer.is_object() => {
+            json!({"output": answer})
+        }
         None => failed("EmptyOutput", "the agent gave no answer"),
     };
     for (ours, names) in [("metadata", ["metadata"].as_slice()), ("traceId", &["traceId", "trace_id"])] {
@@ -97,9 +106,11 @@ fn row(given: &Value) -> Value {
             row[ours] = value.clone();
         }
     }
-    for (ours, names) in
-        [("inputTokens", ["inputTokens", "input_tokens"]), ("outputTokens", ["outputTokens", "output_tokens"]), ("latencyMs", ["latencyMs", "latency_ms"])]
-    {
+    for (ours, names) in [
+        ("inputTokens", ["inputTokens", "input_tokens"]),
+        ("outputTokens", ["outputTokens", "output_tokens"]),
+        ("latencyMs", ["latencyMs", "latency_ms"]),
+    ] {
         if let Some(value) = names.iter().find_map(|name| given.get(*name)) {
             row["timings"][ours] = value.clone();
         }
@@ -183,7 +194,9 @@ mod tests {
 
     #[test]
     fn what_an_agent_gave_becomes_a_row() {
-        for given in [json!("hi"), json!({"answer": "hi"}), json!({"output": {"text": "hi"}}), json!({"response": "hi"})] {
+        for given in
+            [json!("hi"), json!({"answer": "hi"}), json!({"output": {"text": "hi"}}), json!({"response": "hi"})]
+        {
             assert!(row(&given)["output"].to_string().contains("hi"), "{given}");
         }
         assert_eq!(row(&json!({"error": "boom"}))["error"], json!({"type": "Error", "message": "boom"}));

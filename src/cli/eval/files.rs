@@ -106,10 +106,15 @@ mod tests {
 
     #[test]
     fn cases_are_read_line_by_line() {
-        let file = file("{\"id\": \"a\", \"query\": \"refund?\", \"expected\": \"yes\"}\n\n{\"question\": \"when?\", \"splits\": [\"s\"]}\n");
+        let file = file(
+            "{\"id\": \"a\", \"query\": \"refund?\", \"expected\": \"yes\"}\n\n{\"question\": \"when?\", \"splits\": [\"s\"]}\n",
+        );
         let lines = dataset(file.path()).expect("cases");
         assert_eq!((lines[0].id.as_deref(), lines[0].expected.as_deref()), (Some("a"), Some("yes")));
-        assert_eq!((lines[1].query.as_str(), lines[1].is_in(Some("s")), lines[0].is_in(Some("s"))), ("when?", true, false));
+        assert_eq!(
+            (lines[1].query.as_str(), lines[1].is_in(Some("s")), lines[0].is_in(Some("s"))),
+            ("when?", true, false)
+        );
         assert_eq!(spec("d", &lines).expect("a dataset").cases()[0].reference.expected.as_deref(), Some("yes"));
     }
 

@@ -40,7 +40,8 @@ pub(super) fn report(
         #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
         let seconds = row.submission.latency_ms.unwrap_or(0) as f64 / 1e3;
         let suite = escaped(suite);
-        let _ = writeln!(cases, "  <testcase classname=\"{suite}\" name=\"{name}\" time=\"{seconds:.3}\">{end}</testcase>");
+        let _ =
+            writeln!(cases, "  <testcase classname=\"{suite}\" name=\"{name}\" time=\"{seconds:.3}\">{end}</testcase>");
     }
     let checks = gate.map(|gate| gate.checks.as_slice()).unwrap_or_default();
     for check in checks {

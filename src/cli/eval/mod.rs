@@ -198,7 +198,11 @@ impl Going<'_> {
         let (settled, open): (Vec<RunRow>, Vec<RunRow>) = known.into_iter().partition(|row| row.is_done);
         let in_split: Vec<(usize, &Line)> =
             self.lines.iter().enumerate().filter(|(_, line)| line.is_in(self.run.spec.split.as_deref())).collect();
-        ensure!(!in_split.is_empty(), "no case is in the split \"{}\"", self.run.spec.split.as_deref().unwrap_or_default());
+        ensure!(
+            !in_split.is_empty(),
+            "no case is in the split \"{}\"",
+            self.run.spec.split.as_deref().unwrap_or_default()
+        );
         let progress = Progress::start("eval", Unit::Things("rows"), u64::try_from(in_split.len()).ok());
         progress.note(&format!("run {} of dataset {}", self.run.id, self.run.dataset));
         progress.add(u64::try_from(settled.len()).unwrap_or(0));
@@ -266,7 +270,7 @@ impl Going<'_> {
         }
         let text = if args.json {
             let queries: Vec<String> = self.lines.iter().map(|line| line.query.clone()).collect();
-            let detail = RunDetail::of(run, Some(dataset), &queries, rows);
+            let detail = RunDetail::of(&run, Some(dataset), &queries, rows);
             format!("{}\n", serde_json::json!({"run": detail, "gate": gate}))
         } else {
             report::told(&run, &self.lines, rows, gate.as_ref(), style)

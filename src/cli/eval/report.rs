@@ -14,13 +14,7 @@ use crate::worker::GateAnswer;
 const WORST: usize = 10;
 
 /// The run, for people.
-pub(super) fn told(
-    run: &SavedRun,
-    lines: &[Line],
-    rows: &[RunRow],
-    gate: Option<&GateAnswer>,
-    style: Style,
-) -> String {
+pub(super) fn told(run: &SavedRun, lines: &[Line], rows: &[RunRow], gate: Option<&GateAnswer>, style: Style) -> String {
     let mut table = Table::new([
         Column::text("grader"),
         Column::number("average"),
@@ -43,7 +37,8 @@ pub(super) fn told(
     if let Some(gate) = gate {
         text.push('\n');
         for check in &gate.checks {
-            let _ = writeln!(text, "{}  {}: {}", if check.passed { "passed" } else { "FAILED" }, check.check, check.detail);
+            let _ =
+                writeln!(text, "{}  {}: {}", if check.passed { "passed" } else { "FAILED" }, check.check, check.detail);
         }
     }
     let _ = writeln!(text, "\nRun {}", run.id);
@@ -52,7 +47,8 @@ pub(super) fn told(
 
 /// The rows with the lowest ratings, those without one first.
 fn worst(lines: &[Line], rows: &[RunRow], style: Style) -> String {
-    let mut sorted: Vec<&RunRow> = rows.iter().filter(|row| row.verdict.rating.is_none_or(|rating| rating < 10.0)).collect();
+    let mut sorted: Vec<&RunRow> =
+        rows.iter().filter(|row| row.verdict.rating.is_none_or(|rating| rating < 10.0)).collect();
     sorted.sort_by(|a, b| {
         let key = |row: &RunRow| row.verdict.rating.unwrap_or(-1.0);
         key(a).total_cmp(&key(b)).then(a.submission.question_index.cmp(&b.submission.question_index))
@@ -60,8 +56,12 @@ fn worst(lines: &[Line], rows: &[RunRow], style: Style) -> String {
     if sorted.is_empty() {
         return String::new();
     }
-    let mut table =
-        Table::new([Column::number("rating"), Column::text("case"), Column::long_text("query"), Column::long_text("why")]);
+    let mut table = Table::new([
+        Column::number("rating"),
+        Column::text("case"),
+        Column::long_text("query"),
+        Column::long_text("why"),
+    ]);
     for row in sorted.into_iter().take(WORST) {
         let rating = match row.verdict.rating {
             None => Cell::toned("none", Tone::Doubtful),
@@ -72,7 +72,12 @@ fn worst(lines: &[Line], rows: &[RunRow], style: Style) -> String {
         };
         let query = usize::try_from(row.submission.question_index).ok().and_then(|place| lines.get(place));
         let query = query.map(|line| one_line(&line.query)).unwrap_or_default();
-        table.row([rating, row.submission.case_id.as_str().into(), query.into(), one_line(&row.verdict.justification).into()]);
+        table.row([
+            rating,
+            row.submission.case_id.as_str().into(),
+            query.into(),
+            one_line(&row.verdict.justification).into(),
+        ]);
     }
     table.render(style)
 }

@@ -1,5 +1,7 @@
 //! The gate of a run: whether its average is good enough, what it is compared with, and how much of the run that rests on.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 use crate::domain::compose::reaches;
@@ -101,12 +103,17 @@ fn regression(tolerance: f64, measured: &Measured, baseline: Option<&Baseline>, 
     let border = baseline.map(|baseline| ((baseline.average - tolerance) * 1e9).round() / 1e9);
     let (passed, detail) = match (measured.average, baseline.zip(border)) {
         (None, _) => (false, format!("no row has a score: {rests_on}")),
-        (Some(average), None) => (true, format!("average {average:.2}, and no earlier run to compare with: {rests_on}")),
+        (Some(average), None) => {
+            (true, format!("average {average:.2}, and no earlier run to compare with: {rests_on}"))
+        }
         (Some(average), Some((baseline, border))) => {
             let passed = reaches(average, border);
             let how = if passed { "holds against" } else { "falls behind" };
             let before = baseline.average;
-            (passed, format!("average {average:.2} {how} {before:.2} of the earlier run, tolerance {tolerance}: {rests_on}"))
+            (
+                passed,
+                format!("average {average:.2} {how} {before:.2} of the earlier run, tolerance {tolerance}: {rests_on}"),
+            )
         }
     };
     Check { check: "no-regression", passed, threshold: border, actual: measured.average, detail }
@@ -116,10 +123,10 @@ fn rests_on(measured: &Measured) -> String {
     let Measured { scored, unscored, failed, missing, .. } = measured;
     let mut text = format!("{scored} scored, {unscored} without a score");
     if *failed > 0 {
-        text.push_str(&format!(", {failed} failed"));
+        let _ = write!(text, ", {failed} failed");
     }
     if *missing > 0 {
-        text.push_str(&format!(", {missing} cases never submitted"));
+        let _ = write!(text, ", {missing} cases never submitted");
     }
     text
 }

@@ -152,7 +152,10 @@ mod tests {
         let cases = spec.cases();
         assert_eq!(cases[0].reference.expected.as_deref(), Some("14 days"));
         assert_eq!(cases[1].reference.guideline.as_deref(), Some("be strict"));
-        assert_eq!((cases[0].is_in(Some("smoke")), cases[1].is_in(Some("smoke")), cases[0].is_in(None)), (false, true, true));
+        assert_eq!(
+            (cases[0].is_in(Some("smoke")), cases[1].is_in(Some("smoke")), cases[0].is_in(None)),
+            (false, true, true)
+        );
         let again: DatasetSpec = serde_json::from_str(&serde_json::to_string(&spec).expect("JSON")).expect("a dataset");
         assert_eq!(again, spec);
     }
@@ -161,9 +164,16 @@ mod tests {
     fn all_problems_are_told_at_once() {
         let body = json!({"name": "", "numberOfRequests": 0, "questions": [{"main_question": {"query": " "}}, {}], "judgeModel": 7});
         let text = DatasetSpec::create(&body).expect_err("problems").to_string();
-        for part in ["name must", "numberOfRequests must", "questions[0].main_question.query", "questions[1]", "judgeModel"] {
+        for part in
+            ["name must", "numberOfRequests must", "questions[0].main_question.query", "questions[1]", "judgeModel"]
+        {
             assert!(text.contains(part), "{part} in {text}");
         }
-        assert!(DatasetSpec::create(&json!({"name": "x"})).expect_err("a problem").to_string().contains("questions must be a list"));
+        assert!(
+            DatasetSpec::create(&json!({"name": "x"}))
+                .expect_err("a problem")
+                .to_string()
+                .contains("questions must be a list")
+        );
     }
 }

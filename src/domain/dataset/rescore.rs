@@ -76,7 +76,8 @@ pub fn rescored(row: &RunRow, grading: &Grading) -> Option<RowVerdict> {
     let is_same = |(report, member): (&crate::domain::verdict::MemberReport, &crate::domain::group::Member)| {
         let of = |copy: &&super::run::ScorerCopy| copy.ref_id == member.ref_id && copy.kind == member.kind;
         // What a scorer said before it was edited is not what it says now.
-        member.version.is_some() || grading.scorers.iter().find(of).is_none_or(|copy| report.version == Some(copy.version))
+        member.version.is_some()
+            || grading.scorers.iter().find(of).is_none_or(|copy| report.version == Some(copy.version))
     };
     if !found.members.iter().zip(&grading.recipe.members).all(is_same) {
         return None;

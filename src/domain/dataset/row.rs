@@ -242,7 +242,8 @@ impl RowVerdict {
     /// From what the members said. Where a single judge leads (`in_own_words`), its own words are the justification.
     pub fn of(composition: Composition, members: Vec<MemberReport>, in_own_words: bool) -> Self {
         let own = members.first().filter(|_| in_own_words);
-        let own = own.and_then(|judge| judge.justification.clone().or_else(|| judge.outcome.reason().map(str::to_owned)));
+        let own =
+            own.and_then(|judge| judge.justification.clone().or_else(|| judge.outcome.reason().map(str::to_owned)));
         Self {
             rating: composition.rating,
             mean: composition.mean,
@@ -304,7 +305,10 @@ mod tests {
     fn a_row_is_read_as_sent_and_its_key_is_made_where_none_is_given() {
         let row = Submission::read("r", &sent()).expect("a row");
         assert_eq!((row.key.as_str(), row.question_index, row.run_number), ("r:case-3:run-2", 3, 2));
-        assert_eq!((row.query.as_deref(), row.answer.as_deref(), row.latency_ms), (Some("refund?"), Some("14 days"), Some(12)));
+        assert_eq!(
+            (row.query.as_deref(), row.answer.as_deref(), row.latency_ms),
+            (Some("refund?"), Some("14 days"), Some(12))
+        );
         let bare = Submission::read("r", &json!({"questionIndex": 0, "output": "hi"})).expect("a row");
         assert_eq!((bare.key.as_str(), bare.answer.as_deref()), ("r:case-0:run-1", Some("hi")));
     }
@@ -318,7 +322,10 @@ mod tests {
             row["error"] = json!({"type": "ValueError", "message": "boom", "retryable": false});
             let row = Submission::read("r", &row).expect("a row");
             let verdict = RowVerdict::of_error(row.error.as_ref().expect("an error"));
-            assert_eq!((verdict.rating, verdict.justification.as_str()), (Some(0.0), "Case failed with error: ValueError: boom"));
+            assert_eq!(
+                (verdict.rating, verdict.justification.as_str()),
+                (Some(0.0), "Case failed with error: ValueError: boom")
+            );
         }
         assert!(Submission::read("r", &json!({"output": "x"})).expect_err("no place").contains("questionIndex"));
     }

@@ -199,7 +199,8 @@ impl Grading {
     /// # Errors
     /// Why there is none, or no single one.
     pub fn named(&self, asked: &str) -> Result<Option<(usize, Chosen)>, String> {
-        let is_primary = [self.primary_id().unwrap_or_default(), &self.primary_name(), &self.recipe.name].contains(&asked);
+        let is_primary =
+            [self.primary_id().unwrap_or_default(), &self.primary_name(), &self.recipe.name].contains(&asked);
         if is_primary {
             return Ok(None);
         }
@@ -220,7 +221,9 @@ impl Grading {
                     it.id == asked || it.name == asked
                 };
                 if self.deterministic().into_iter().any(is_other) {
-                    return Err(format!("scorer \"{asked}\" is no judge; only the run's grader and its judges can be gated"));
+                    return Err(format!(
+                        "scorer \"{asked}\" is no judge; only the run's grader and its judges can be gated"
+                    ));
                 }
                 let mut known = vec![self.primary_name()];
                 known.extend(judges.iter().map(|(_, it)| it.name.clone()));
@@ -228,7 +231,10 @@ impl Grading {
             }
             several => {
                 let ids: Vec<&str> = several.iter().map(|(_, it)| it.id.as_str()).collect();
-                Err(format!("several scorers of this run are called \"{asked}\"; name one by its id: {}", ids.join(", ")))
+                Err(format!(
+                    "several scorers of this run are called \"{asked}\"; name one by its id: {}",
+                    ids.join(", ")
+                ))
             }
         }
     }
@@ -338,15 +344,25 @@ mod tests {
     #[test]
     fn a_group_wins_over_judges_and_the_first_judge_is_none_of_the_additional_ones() {
         let read = |body: Value| RunOrder::read(&body);
-        let order = read(json!({"datasetId": "d", "evaluationSettingsId": "a", "additionalScorerIds": ["a", "b", "b"]}));
+        let order =
+            read(json!({"datasetId": "d", "evaluationSettingsId": "a", "additionalScorerIds": ["a", "b", "b"]}));
         let order = order.expect("an order");
         assert_eq!((order.judge.as_deref(), order.additional.as_slice()), (Some("a"), &["b".to_owned()][..]));
-        let order = read(json!({"datasetId": "d", "evaluationSettingsId": "a", "additionalScorerIds": ["b"], "scorerGroupId": "g"}));
+        let order = read(
+            json!({"datasetId": "d", "evaluationSettingsId": "a", "additionalScorerIds": ["b"], "scorerGroupId": "g"}),
+        );
         let order = order.expect("an order");
         assert_eq!((order.group.is_some(), order.judge, order.additional.len()), (true, None, 0));
         let text = |body: Value| read(body).expect_err("problems").to_string();
         assert_eq!(text(json!({})), "datasetId is required");
-        assert!(text(json!({"datasetId": "d", "evaluationSettingsId": "a", "additionalScorerIds": ["b", "c", "d", "e", "f"]})).contains("at most 4"));
-        assert!(text(json!({"datasetId": "d", "additionalScorerIds": ["b"]})).contains("name one in evaluationSettingsId"));
+        assert!(
+            text(
+                json!({"datasetId": "d", "evaluationSettingsId": "a", "additionalScorerIds": ["b", "c", "d", "e", "f"]})
+            )
+            .contains("at most 4")
+        );
+        assert!(
+            text(json!({"datasetId": "d", "additionalScorerIds": ["b"]})).contains("name one in evaluationSettingsId")
+        );
     }
 }

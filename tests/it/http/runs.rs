@@ -1,4 +1,6 @@
 //! Dataset runs over HTTP: graded by the recipe they were ordered with, each row once, gated, and graded anew.
+//!
+//! Over 450 lines: what makes a run, its rows and its scorers is short only where all tests share it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +48,10 @@ async fn apology(caller: &Caller) -> String {
 }
 
 async fn group(caller: &Caller, name: &str, members: Value) -> String {
-    made(caller.post("/agent-monitoring/scorer-groups", &json!({"name": name, "members": members})).await, "scorerGroup")
+    made(
+        caller.post("/agent-monitoring/scorer-groups", &json!({"name": name, "members": members})).await,
+        "scorerGroup",
+    )
 }
 
 async fn dataset(caller: &Caller, cases: usize) -> String {
@@ -54,7 +59,8 @@ async fn dataset(caller: &Caller, cases: usize) -> String {
         json!({"main_question": {"query": format!("question {place}?"), "expectedResults": format!("expected {place}"),
             "judgeGuideline": "mind the numbers", "splits": if place == 0 { vec!["smoke"] } else { vec![] }}, "follow_up_questions": []})
     };
-    let body = json!({"name": "Refunds", "description": null, "questions": (0..cases).map(question).collect::<Vec<_>>()});
+    let body =
+        json!({"name": "Refunds", "description": null, "questions": (0..cases).map(question).collect::<Vec<_>>()});
     made(caller.post(&format!("{BASE}/datasets"), &body).await, "")
 }
 
@@ -96,18 +102,34 @@ async fn a_group_grades_rows_and_their_rating_follows_from_their_members() {
     let judges = JudgeSettings { model: "test".into(), daily, ..JudgeSettings::default() };
     let server = Server::planned(Plan { judge: Some(&stub), judges, ..Plan::default() }).await;
     let caller = &server.caller;
-    let quality = judge(caller, "Quality", json!({"acceptanceCriteria": "polite", "judgePrompt": "OWN PROMPT", "requiresExpected": true})).await;
+    let quality = judge(
+        caller,
+        "Quality",
+        json!({"acceptanceCriteria": "polite", "judgePrompt": "OWN PROMPT", "requiresExpected": true}),
+    )
+    .await;
     let group = group(caller, "Bar", members(&quality, &apology(caller).await)).await;
     let dataset = dataset(caller, 4).await;
-    let run = run(caller, &dataset, json!({"scorerGroupId": group, "evaluationSettingsId": "ignored", "additionalScorerIds": ["x"]})).await;
+    let run = run(
+        caller,
+        &dataset,
+        json!({"scorerGroupId": group, "evaluationSettingsId": "ignored", "additionalScorerIds": ["x"]}),
+    )
+    .await;
     let failed = json!({"caseId": "case-2", "questionIndex": 2, "runNumber": 1, "output": {"text": ""}, "input": {"query": "q"},
         "idempotencyKey": format!("{run}:case-2:run-1"), "error": {"type": "ValueError", "message": "boom", "retryable": false}});
     let empty = json!({"caseId": "case-3", "questionIndex": 3, "output": {"text": " "}});
     let rows = [row(&run, 0, "I apologize. rated 8.55"), row(&run, 1, "Two weeks. rated 9"), failed, empty];
     let answer = submit(caller, &run, &rows).await;
-    assert_eq!((&answer["accepted"], &answer["duplicates"], &answer["failedValidation"]), (&json!(3), &json!(0), &json!(1)));
+    assert_eq!(
+        (&answer["accepted"], &answer["duplicates"], &answer["failedValidation"]),
+        (&json!(3), &json!(0), &json!(1))
+    );
     let statistics = &answer["liveStatistics"];
-    assert_eq!((&statistics["ratedCount"], &statistics["failedCount"], &statistics["skippedCount"]), (&json!(3), &json!(1), &json!(0)));
+    assert_eq!(
+        (&statistics["ratedCount"], &statistics["failedCount"], &statistics["skippedCount"]),
+        (&json!(3), &json!(1), &json!(0))
+    );
 
     let told = detail(caller, &run).await;
     assert_eq!((&told["scorerGroupId"], &told["scorerGroupName"]), (&json!(group), &json!("Bar")));
@@ -118,7 +140,8 @@ async fn a_group_grades_rows_and_their_rating_follows_from_their_members() {
         let scorer = &result["codeScorerResults"][0];
         let (judge, scorer) = (judge["rating"].as_f64().unwrap(), scorer["score"].as_f64().unwrap());
         let mean = f64::midpoint(judge / 10.0, scorer);
-        assert_eq!(result["rating"].as_f64().unwrap(), ((mean * 100.0 * 1e6).round() / 1e6 + 0.5).floor() / 10.0, "{result}");
+        let expected = ((mean * 100.0 * 1e6).round() / 1e6 + 0.5).floor() / 10.0;
+        assert_eq!(result["rating"].as_f64(), Some(expected), "{result}");
         assert_eq!(result["status"], "scored");
     }
     assert_eq!((&results[0]["rating"], &results[1]["rating"]), (&json!(4.3), &json!(9.5)));
@@ -129,7 +152,10 @@ async fn a_group_grades_rows_and_their_rating_follows_from_their_members() {
     let lines = told["scorerBreakdown"].as_array().unwrap();
     assert_eq!((lines.len(), &lines[0]["name"], &lines[0]["primary"]), (2, &json!("Bar (group)"), &json!(true)));
     assert_eq!((&lines[0]["averageRating"], &lines[0]["scored"]), (&json!(4.6), &json!(3)));
-    assert_eq!((&lines[1]["name"], &lines[1]["scored"], &lines[1]["unscored"]), (&json!("Quality"), &json!(2), &json!(1)));
+    assert_eq!(
+        (&lines[1]["name"], &lines[1]["scored"], &lines[1]["unscored"]),
+        (&json!("Quality"), &json!(2), &json!(1))
+    );
 
     let asked = stub.requests();
     assert_eq!(asked.len(), 2, "a dataset run does not draw on the budget, and a failed case asks nobody");
@@ -155,7 +181,10 @@ async fn what_is_sent_again_changes_nothing_and_is_never_judged_twice() {
     let again = submit(caller, &run, &[row(&run, 0, "rated 9"), row(&run, 1, "rated 9")]).await;
     assert_eq!((&again["accepted"], &again["duplicates"]), (&json!(0), &json!(2)));
     let scored = again["scoredResults"].as_array().unwrap();
-    assert_eq!((&scored[0]["rating"], &scored[1]["rating"], &scored[0]["deduped"]), (&json!(3), &json!(4), &json!(true)));
+    assert_eq!(
+        (&scored[0]["rating"], &scored[1]["rating"], &scored[0]["deduped"]),
+        (&json!(3), &json!(4), &json!(true))
+    );
     assert_eq!(scored[0]["justification"], "Said as told.", "a judge by itself speaks in its own words");
     assert_eq!(stub.requests().len(), 2);
     let keys = fine(caller.get(&format!("{BASE}/runs/{run}/missing-results")).await);
@@ -163,14 +192,26 @@ async fn what_is_sent_again_changes_nothing_and_is_never_judged_twice() {
 
     let path = format!("{BASE}/runs/{run}/results");
     assert_eq!(refused(&caller.post(&path, &json!({"results": [1]})).await, 400), "batchId is required");
-    assert_eq!(refused(&caller.post(&path, &json!({"batchId": "b", "results": []})).await, 400), "results must be a non-empty array");
+    assert_eq!(
+        refused(&caller.post(&path, &json!({"batchId": "b", "results": []})).await, 400),
+        "results must be a non-empty array"
+    );
     let many: Vec<Value> = (0..51).map(|place| row(&run, place, "x")).collect();
-    assert!(refused(&caller.post(&path, &json!({"batchId": "b", "results": many})).await, 400).starts_with("Batch size must not exceed"));
+    assert!(
+        refused(&caller.post(&path, &json!({"batchId": "b", "results": many})).await, 400)
+            .starts_with("Batch size must not exceed")
+    );
     finalize(caller, &run).await;
     finalize(caller, &run).await;
     let late = caller.post(&path, &json!({"batchId": "b", "results": [row(&run, 0, "late")]})).await;
     assert!(refused(&late, 409).contains("terminal state"));
-    assert_eq!(refused(&caller.post(&format!("{BASE}/runs/none/results"), &json!({"batchId": "b", "results": [1]})).await, 404), "Run not found");
+    assert_eq!(
+        refused(
+            &caller.post(&format!("{BASE}/runs/none/results"), &json!({"batchId": "b", "results": [1]})).await,
+            404
+        ),
+        "Run not found"
+    );
 }
 
 #[tokio::test]
@@ -178,13 +219,17 @@ async fn what_grades_a_run_must_be_there_and_stays_as_it_was_ordered() {
     let stub = rates_as_told();
     let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
     let caller = &server.caller;
-    let (quality, pattern) = (judge(caller, "Quality", json!({"acceptanceCriteria": "FIRST"})).await, apology(caller).await);
+    let (quality, pattern) =
+        (judge(caller, "Quality", json!({"acceptanceCriteria": "FIRST"})).await, apology(caller).await);
     let bar = group(caller, "Bar", members(&quality, &pattern)).await;
     let dataset = dataset(caller, 2).await;
     for (change, part) in [
         (json!({"scorerGroupId": "nobody"}), "no scorer group with id \"nobody\""),
         (json!({"evaluationSettingsId": "nobody"}), "no judge scorer with id \"nobody\""),
-        (json!({"evaluationSettingsId": quality, "additionalScorerIds": ["nobody"]}), "no judge scorer with id \"nobody\""),
+        (
+            json!({"evaluationSettingsId": quality, "additionalScorerIds": ["nobody"]}),
+            "no judge scorer with id \"nobody\"",
+        ),
         (json!({"scorerGroupId": bar, "scorecardId": "nobody"}), "no scorecard with id \"nobody\""),
     ] {
         let mut body = json!({"datasetId": dataset});
@@ -192,12 +237,29 @@ async fn what_grades_a_run_must_be_there_and_stays_as_it_was_ordered() {
         let text = refused(&caller.post(&format!("{BASE}/runs"), &body).await, 400);
         assert!(text.contains(part), "{text}");
     }
-    assert_eq!(refused(&caller.post(&format!("{BASE}/runs"), &json!({"datasetId": "none"})).await, 404), "Dataset not found");
+    assert_eq!(
+        refused(&caller.post(&format!("{BASE}/runs"), &json!({"datasetId": "none"})).await, 404),
+        "Dataset not found"
+    );
     assert_eq!(refused(&caller.post(&format!("{BASE}/runs"), &json!({})).await, 400), "datasetId is required");
 
     let run = run(caller, &dataset, json!({"scorerGroupId": bar})).await;
-    fine(caller.put(&format!("/agent-monitoring/judge-scorers/{quality}"), &json!({"judge": {"acceptanceCriteria": "SECOND"}})).await);
-    fine(caller.put(&format!("/agent-monitoring/scorer-groups/{bar}"), &json!({"members": [{"kind": "judge", "refId": quality}], "name": "Other"})).await);
+    fine(
+        caller
+            .put(
+                &format!("/agent-monitoring/judge-scorers/{quality}"),
+                &json!({"judge": {"acceptanceCriteria": "SECOND"}}),
+            )
+            .await,
+    );
+    fine(
+        caller
+            .put(
+                &format!("/agent-monitoring/scorer-groups/{bar}"),
+                &json!({"members": [{"kind": "judge", "refId": quality}], "name": "Other"}),
+            )
+            .await,
+    );
     assert_eq!(caller.delete(&format!("/agent-monitoring/patterns/{pattern}")).await.0, 204);
     assert_eq!(caller.delete(&format!("{BASE}/datasets/{dataset}")).await.0, 204);
     assert_eq!(refused(&caller.delete(&format!("{BASE}/datasets/{dataset}")).await, 404), "Dataset not found");
@@ -217,15 +279,22 @@ async fn judges_without_a_group_grade_by_the_first_and_say_something_beside() {
     let other = judge(caller, "Safety", json!({"evaluationCriteria": "safe"})).await;
     let body = json!({"name": "Bare", "questions": [{"main_question": {"query": "q?"}}], "acceptanceCriteria": "THE DATASET'S"});
     let bare = made(caller.post(&format!("{BASE}/datasets"), &body).await, "");
-    let first = run(caller, &bare, json!({"evaluationSettingsId": needs, "additionalScorerIds": [needs, other, other]})).await;
+    let first =
+        run(caller, &bare, json!({"evaluationSettingsId": needs, "additionalScorerIds": [needs, other, other]})).await;
     let answer = submit(caller, &first, &[row(&first, 0, "rated 6")]).await;
     let scored = &answer["scoredResults"][0];
     assert_eq!((&scored["rating"], &scored["status"]), (&Value::Null, &json!("skipped")), "never 0: {scored}");
     assert!(scored["justification"].as_str().unwrap().contains("no expected answer"), "{scored}");
-    assert_eq!(scored["judgeScorerResults"], json!([{"scorerId": other, "name": "Safety", "rating": 6, "justification": "Said as told."}]));
+    assert_eq!(
+        scored["judgeScorerResults"],
+        json!([{"scorerId": other, "name": "Safety", "rating": 6, "justification": "Said as told."}])
+    );
     let told = detail(caller, &first).await;
     assert_eq!((&told["evaluationSettingsId"], &told["additionalScorerIds"]), (&json!(needs), &json!([other])));
-    assert_eq!(told["scorerBreakdown"][0], json!({"scorerId": needs, "name": "Needs", "primary": true, "averageRating": null, "scored": 0, "unscored": 1}));
+    assert_eq!(
+        told["scorerBreakdown"][0],
+        json!({"scorerId": needs, "name": "Needs", "primary": true, "averageRating": null, "scored": 0, "unscored": 1})
+    );
 
     let own = run(caller, &bare, json!({})).await;
     let answer = submit(caller, &own, &[row(&own, 0, "rated 7")]).await;
@@ -290,9 +359,15 @@ async fn a_row_that_can_not_be_judged_now_is_put_off_and_offered_again() {
     let rows = [row(&run, 0, "an answer"), row(&run, 1, "a shrug")];
     let answer = submit(caller, &run, &rows).await;
     let scored = answer["scoredResults"].as_array().unwrap();
-    assert_eq!((&scored[0]["rating"], &scored[0]["settled"], &scored[0]["status"]), (&Value::Null, &json!(false), &json!("skipped")));
+    assert_eq!(
+        (&scored[0]["rating"], &scored[0]["settled"], &scored[0]["status"]),
+        (&Value::Null, &json!(false), &json!("skipped"))
+    );
     assert!(scored[0]["justification"].as_str().unwrap().starts_with("Quality: "), "{answer}");
-    assert_eq!((&scored[1]["rating"], &scored[1]["settled"], &scored[1]["status"]), (&Value::Null, &json!(true), &json!("skipped")));
+    assert_eq!(
+        (&scored[1]["rating"], &scored[1]["settled"], &scored[1]["status"]),
+        (&Value::Null, &json!(true), &json!("skipped"))
+    );
     let asked = stub.requests().iter().filter(|it| it.to_string().contains("an answer")).count();
     assert_eq!(asked, 3, "it was tried again before the batch was answered");
     let missing = fine(caller.get(&format!("{BASE}/runs/{run}/missing-results")).await);
@@ -317,8 +392,11 @@ async fn the_gate_says_what_its_average_rests_on_and_is_recorded_only_when_asked
     let dataset = dataset(caller, 3).await;
     let graded = async |ratings: [f64; 2]| {
         let run = run(caller, &dataset, json!({"scorerGroupId": bar})).await;
-        let rows: Vec<Value> =
-            ratings.iter().enumerate().map(|(place, rating)| row(&run, place, &format!("rated {rating} said"))).collect();
+        let rows: Vec<Value> = ratings
+            .iter()
+            .enumerate()
+            .map(|(place, rating)| row(&run, place, &format!("rated {rating} said")))
+            .collect();
         submit(caller, &run, &rows).await;
         assert!(refused(&gate(caller, &run, "failUnder=1").await, 409).contains("finalize it first"));
         finalize(caller, &run).await;
@@ -326,7 +404,10 @@ async fn the_gate_says_what_its_average_rests_on_and_is_recorded_only_when_asked
     };
     let first = graded([8.0, 8.0]).await;
     let passed = fine(gate(caller, &first, "failUnder=9&noRegression=true").await);
-    assert_eq!((&passed["passed"], &passed["averageRating"], &passed["gatedScorer"]), (&json!(true), &json!(9.0), &Value::Null));
+    assert_eq!(
+        (&passed["passed"], &passed["averageRating"], &passed["gatedScorer"]),
+        (&json!(true), &json!(9.0), &Value::Null)
+    );
     assert_eq!((&passed["scored"], &passed["unscored"], &passed["missingCases"]), (&json!(2), &json!(1), &json!(1)));
     assert_eq!(passed["baselineRunId"], Value::Null, "a first run has nothing to fall behind");
     assert!(passed["checks"][0]["detail"].as_str().unwrap().contains("1 cases never submitted"), "{passed}");
@@ -338,7 +419,10 @@ async fn the_gate_says_what_its_average_rests_on_and_is_recorded_only_when_asked
 
     let second = graded([6.0, 6.0]).await;
     let behind = fine(gate(caller, &second, "noRegression=true&record=true&caller=ci").await);
-    assert_eq!((&behind["passed"], &behind["baselineRunId"], &behind["baselineAverage"]), (&json!(false), &json!(first), &json!(9.0)));
+    assert_eq!(
+        (&behind["passed"], &behind["baselineRunId"], &behind["baselineAverage"]),
+        (&json!(false), &json!(first), &json!(9.0))
+    );
     assert_eq!(fine(gate(caller, &second, "noRegression=true&tolerance=1").await)["passed"], true);
     let recorded = list(caller.get("/evaluate/ci/gates").await, "gates");
     assert_eq!((recorded.len(), &recorded[0]["caller"], &recorded[0]["runId"]), (1, &json!("ci"), &json!(second)));
@@ -367,20 +451,28 @@ async fn a_past_run_is_graded_anew_from_what_members_said_then() {
     let alone = group(caller, "Alone", json!([{"kind": "judge", "refId": quality}])).await;
     let dataset = dataset(caller, 2).await;
     let past = run(caller, &dataset, json!({"scorerGroupId": bar})).await;
-    let failed = json!({"caseId": "case-1", "questionIndex": 1, "error": {"type": "E", "message": "m"}, "idempotencyKey": "k"});
+    let failed =
+        json!({"caseId": "case-1", "questionIndex": 1, "error": {"type": "E", "message": "m"}, "idempotencyKey": "k"});
     submit(caller, &past, &[row(&past, 0, "I apologize. rated 6 here"), failed]).await;
     let path = format!("{BASE}/runs/{past}/rescore");
     assert!(refused(&caller.post(&path, &json!({})).await, 409).contains("in progress"));
     finalize(caller, &past).await;
-    assert_eq!(refused(&caller.post(&path, &json!({"scorerGroupId": "none", "dryRun": true})).await, 400), "scorerGroupId: no scorer group with id \"none\"");
+    assert_eq!(
+        refused(&caller.post(&path, &json!({"scorerGroupId": "none", "dryRun": true})).await, 400),
+        "scorerGroupId: no scorer group with id \"none\""
+    );
 
     let dry = fine(caller.post(&path, &json!({"scorerGroupId": alone, "dryRun": true})).await);
-    let expected = json!({"rows": 2, "recomposed": 1, "needJudging": 0, "failed": 1, "averageBefore": 1.5, "averageAfter": 3.0});
+    let expected =
+        json!({"rows": 2, "recomposed": 1, "needJudging": 0, "failed": 1, "averageBefore": 1.5, "averageAfter": 3.0});
     assert_eq!(dry, json!({"dryRun": true, "report": expected}));
     let (status, anew) = caller.post(&path, &json!({"scorerGroupId": alone})).await;
     assert_eq!(status, 201, "{anew}");
     let results = anew["run"]["results"].as_array().unwrap();
-    assert_eq!((&results[0]["rating"], &results[0]["recomposed"], &results[1]["rating"]), (&json!(6), &json!(true), &json!(0)));
+    assert_eq!(
+        (&results[0]["rating"], &results[0]["recomposed"], &results[1]["rating"]),
+        (&json!(6), &json!(true), &json!(0))
+    );
     assert_eq!((&anew["run"]["status"], &anew["run"]["rescoredFrom"]), (&json!("completed"), &json!(past)));
     assert_eq!(stub.requests().len(), 1, "nobody was asked");
     assert_eq!(detail(caller, &past).await["results"][0]["rating"], 3, "the past run stays as it is");

@@ -48,9 +48,8 @@ fn asked(ctx: &Ctx, calls: &[JudgeCall], answer: Option<(&str, Judgement)>) -> A
 
 async fn an_answer_is_kept_once_and_the_first_wins(ctx: Ctx) {
     let other = ctx.tenant("two").await;
-    let kept = |key: &str, rating: f64| {
-        asked(&ctx, &[call(1, Some("busy")), call(2, None)], Some((key, judgement(rating))))
-    };
+    let kept =
+        |key: &str, rating: f64| asked(&ctx, &[call(1, Some("busy")), call(2, None)], Some((key, judgement(rating))));
     assert_eq!(ctx.store.judgement(&ctx.project, "k").await.unwrap(), None);
     ctx.store.keep_asked(&[kept("k", 7.0)], ctx.now()).await.unwrap();
     ctx.store.keep_asked(&[kept("other", 3.0), kept("k", 2.0)], ctx.now()).await.unwrap();
