@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, EvalArgs, KeyCommand, KeyCreateArgs, ResweepArgs, SweepArgs};
+use super::args::{Args, Command, EvalArgs, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, demo, eval, explain, fail, import, pause, print, reports, resweep, sample,
-    serve,
+    ExitCode, bench, check_config, compose, demo, eval, explain, fail, import, keys, pause, preview, print, reports,
+    resweep, sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
@@ -24,7 +23,7 @@ pub fn run(args: &Args) -> ExitCode {
     let sources = Sources::of_process(args.config.as_deref());
     let now = SystemClock::default().now();
     match &args.command {
-        Command::Sample(asked) => return print(&sample::answer(asked, Style::of_stdout())),
+        Command::Sample(asked) if asked.stored.is_none() => return print(&sample::answer(asked, Style::of_stdout())),
         Command::Compose(asked) => {
             return match compose::answer(asked, Style::of_stdout()) {
                 Ok(answer) => print(&answer),
@@ -57,7 +56,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
     match command {
         Command::Demo(args) => ended(demo::run(&config, args, style).await),
         Command::Bench(asked) => ended(bench::run(asked, style).await),
-        Command::Sample(_) | Command::Compose(_) | Command::CheckConfig => ExitCode::Usage,
+        Command::Compose(_) | Command::CheckConfig => ExitCode::Usage,
         Command::Serve
         | Command::Work
         | Command::Import(_)
@@ -67,6 +66,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
+        | Command::Sample(_)
         | Command::Pause(_)
         | Command::Resume(_)
         | Command::Migrate
@@ -96,6 +96,10 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
+        Command::Sample(SampleArgs { stored: Some(SampleCommand::Preview(args)), .. }) => match app.worker() {
+            Ok(worker) => ended(preview::run(&app, &worker, args, style).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
         Command::Pause(args) => match app.worker() {
             Ok(worker) => ended(pause::pause(&app, &worker, args).await),
             Err(error) => fail(ExitCode::Config, &error),
@@ -105,7 +109,7 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
             Err(error) => fail(ExitCode::Config, &error),
         },
         Command::Migrate => migrate(&app).await,
-        Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
+        Command::Key(command) => reported(keys::run(&app, command, style).await),
         Command::Sample(_) | Command::Compose(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => {
             ExitCode::Usage
         }
@@ -224,16 +228,4 @@ async fn migrate(app: &App) -> ExitCode {
             format!("The database is up to date: all {statements} statements of this version fit it.\n")
         }),
     )
-}
-
-async fn create_key(app: &App, args: &KeyCreateArgs) -> Result<String, StoreError> {
-    let now = app.clock.now();
-    let project = app.store.project_named(&args.project, now).await?;
-    let key = app.store.create_key(&project.id, &args.name, now).await?;
-    Ok(format!(
-        "{}\n\nThis is the key \"{}\" of project {}. It is shown this once: only its hash is kept.\n",
-        key.text.expose_secret(),
-        args.name,
-        project.name
-    ))
 }

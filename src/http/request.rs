@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use serde_json::Value;
 
 use super::error::ApiError;
 use crate::domain::ids::check_id;
@@ -23,6 +24,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         check_id(&id).map_err(|problem| ApiError::bad_request(format!("The id in the path {problem}")))?;
         Ok(Self(id))
     }
+}
+
+/// The name in a body of something that is made by its name alone.
+pub(super) fn named(body: &Value, what: &str) -> Result<String, ApiError> {
+    let name = body.get("name").and_then(Value::as_str).map(str::trim).unwrap_or_default();
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!("{what} name is required")));
+    }
+    if name.chars().count() > 200 || name.contains(char::is_control) {
+        return Err(ApiError::bad_request("name must be 1-200 characters, none of them a control character"));
+    }
+    Ok(name.to_owned())
 }
 
 /// The query's parameters; those that a route does not know are ignored.
@@ -71,6 +84,13 @@ impl Asked {
     /// `from` and `to`: the period; the last 30 days where absent.
     pub(super) fn period(&self, now: Timestamp) -> Result<Period, ApiError> {
         Period::read(self.get("from"), self.get("to"), now).map_err(ApiError::bad_request)
+    }
+
+    /// `rate`: a share, 0-1.
+    pub(super) fn rate(&self) -> Result<Option<f64>, ApiError> {
+        let Some(text) = self.get("rate") else { return Ok(None) };
+        let rate = text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
+        rate.map(Some).ok_or_else(|| ApiError::bad_request("rate must be a number between 0 and 1"))
     }
 
     /// `limit`: how many to list.

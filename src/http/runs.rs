@@ -16,7 +16,10 @@ use super::run_wire::{LiveStatistics, RunDetail, ShownRun, scored};
 use crate::domain::dataset::{Checks, RescoreOrder, RunOrder, RunState, Statistics, Submission};
 use crate::domain::ids::ProjectId;
 use crate::store::SavedRun;
-use crate::worker::{GateAnswer, GateOrder, RunError, Submitted};
+use crate::worker::GateAnswer;
+use crate::worker::GateOrder;
+use crate::worker::RunError;
+use crate::worker::Submitted;
 
 /// The most rows of one batch. Clients are told when they order a run.
 pub const MOST_ROWS: usize = 50;

@@ -9,14 +9,14 @@ use afterword::domain::quarantine::Limits;
 use afterword::domain::retry::Backoff;
 use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
-use afterword::http::{self, Api, ApiSettings};
+use afterword::http::{self, Api, ApiSettings, Connections, Rates};
 use afterword::ingest::writer::{Writer, WriterSettings};
 use afterword::scorers::code::{CodeScorers, CodeSettings};
 use afterword::scorers::custom::Customs;
 use afterword::scorers::external::{ExternalClient, ExternalSettings};
 use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
-use afterword::store::{Store, StoreSettings};
+use afterword::store::{Caps, Store, StoreSettings};
 use afterword::worker::schedule::Schedule;
 use afterword::worker::{self, Worker, WorkerSettings};
 use secrecy::ExposeSecret as _;
@@ -47,6 +47,10 @@ pub struct Plan<'a> {
     pub schedule: Option<&'static str>,
     /// Whether calls may lead to this machine.
     pub allow_private: bool,
+    /// How many requests a minute each key may make; 0 is no limit.
+    pub requests_per_minute: u32,
+    /// How connections are treated.
+    pub connections: Connections,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -62,6 +66,8 @@ impl Default for Plan<'_> {
             worker: worker_settings(),
             schedule: None,
             allow_private: false,
+            requests_per_minute: 0,
+            connections: Connections::default(),
             clock: None,
         }
     }
@@ -77,6 +83,8 @@ pub struct Server {
     pub stranger: Caller,
     /// Its store.
     pub store: Store,
+    /// Its worker.
+    pub worker: Arc<Worker>,
     /// Where that store is.
     pub database: String,
     /// The clock that it goes by, unless the plan gave another.
@@ -129,23 +137,25 @@ impl Server {
         let api = Api {
             writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
             store: store.clone(),
-            worker,
+            worker: Arc::clone(&worker),
             clock,
             entropy,
             settings: ApiSettings {
                 body_limit_bytes: BODY_LIMIT,
                 request_timeout: plan.request_timeout,
+                requests_per_minute: plan.requests_per_minute,
                 lookback: Micros::seconds(86_400),
                 sweep_patience: plan.sweep_patience,
             },
             stop: stop.clone(),
+            rates: Rates::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
+        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), plan.connections);
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
-        Self { origin, caller, stranger, store, database: url, clock: manual, stop, _folder: folder }
+        Self { origin, caller, stranger, store, worker, database: url, clock: manual, stop, _folder: folder }
     }
 }
 
@@ -170,6 +180,8 @@ pub fn worker_settings() -> WorkerSettings {
         root_grace: Micros::seconds(60),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
+        max_session_age: Micros::ZERO,
+        caps: Caps::default(),
         lease: Micros::seconds(60),
         max_in_flight: 16,
         plan_batch: 100,
