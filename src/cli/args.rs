@@ -60,8 +60,7 @@ pub enum Command {
     Resweep(ResweepArgs),
     /// Grade an agent's answers to a dataset, and gate a release by them
     ///
-    /// The group's recipe is the one that grades live conversations. Prints the worst rows; ends with code 6 where the gate
-    /// fails. An interrupted run goes on with --resume, and nothing is judged twice.
+    /// By the recipe that grades live conversations. An interrupted run goes on with --resume, and nothing is judged twice.
     Eval(Box<EvalArgs>),
     /// Let a scorer group rest: what is due for it stays due
     Pause(PauseArgs),

@@ -124,6 +124,7 @@ pub(super) async fn append(
     Id(id): Id,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
+    let run = found(&api, &project, &id).await?;
     let batch_id = body["batchId"].as_str().filter(|id| !id.is_empty());
     let batch_id = batch_id.ok_or_else(|| ApiError::bad_request("batchId is required"))?.to_owned();
     let results = body["results"].as_array().filter(|results| !results.is_empty());
@@ -131,7 +132,6 @@ pub(super) async fn append(
     if results.len() > MOST_ROWS {
         return Err(ApiError::bad_request(format!("Batch size must not exceed {MOST_ROWS}")));
     }
-    let run = found(&api, &project, &id).await?;
     let mut sent = Vec::new();
     let mut refused = Vec::new();
     for (place, result) in results.iter().enumerate() {
@@ -179,12 +179,12 @@ pub(super) async fn finalize(
     Id(id): Id,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
+    found(&api, &project, &id).await?;
     let state = match body["status"].as_str() {
         None | Some("completed") => RunState::Completed,
         Some("failed") => RunState::Failed,
         Some(_) => return Err(ApiError::bad_request("status must be completed or failed")),
     };
-    found(&api, &project, &id).await?;
     api.store.end_run(&project, &id, state, api.clock.now()).await?;
     let run = found(&api, &project, &id).await?;
     let statistics = api.store.statistics_of_runs(&project, vec![id.clone()]).await?.remove(&id).unwrap_or_default();
@@ -199,6 +199,7 @@ pub(super) async fn gate(
     Id(id): Id,
     asked: Asked,
 ) -> Result<Json<GateAnswer>, ApiError> {
+    found(&api, &project, &id).await?;
     let order = gate_order(&asked)?;
     Ok(Json(api.worker.gate_run(&project, &id, &order).await?))
 }

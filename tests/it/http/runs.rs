@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use afterword::domain::time::Micros;
 use afterword::scorers::judge::JudgeSettings;
 use afterword::store::DailyLimits;
 use serde_json::{Value, json};
@@ -391,6 +392,7 @@ async fn the_gate_says_what_its_average_rests_on_and_is_recorded_only_when_asked
     let bar = group(caller, "Bar", members(&quality, &pattern)).await;
     let dataset = dataset(caller, 3).await;
     let graded = async |ratings: [f64; 2]| {
+        server.clock.advance(Micros::seconds(1));
         let run = run(caller, &dataset, json!({"scorerGroupId": bar})).await;
         let rows: Vec<Value> = ratings
             .iter()
