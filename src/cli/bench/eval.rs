@@ -15,6 +15,7 @@ use super::{Bench, Report, data, process};
 use crate::cli::args::BenchArgs;
 use crate::clock::{Clock as _, stopwatch};
 use crate::domain::dataset::{DatasetSpec, RunOrder, Statistics, Submission};
+use crate::domain::time::{Micros, Timestamp};
 use crate::http::MOST_ROWS;
 use crate::scorers;
 
@@ -74,6 +75,11 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     anyhow::ensure!(u64::try_from(rated)? == args.rows, "{rated} of {} rows were rated", args.rows);
     let calls = calls.load(Ordering::SeqCst);
     anyhow::ensure!(calls == args.rows, "{calls} calls were made for {} rows", args.rows);
+    let usage = bench.store.usage(&project, Timestamp::EARLIEST, bench.clock.now() + Micros::seconds(1)).await?;
+    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    let under_way = usage.iter().map(|row| row.latency_ms).sum::<i64>() as f64 / 1e3;
+    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    let busy = under_way / (args.in_flight as f64 * seconds);
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let (rows, allowed) = (args.rows as f64, args.in_flight as f64 / latency.as_secs_f64());
     let mut report = Report::of(format!(
@@ -87,7 +93,8 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     .number("run_seconds", seconds, "s")
     .number("calls_per_s", rows / seconds, "1/s")
     .number("allowed_calls_per_s", allowed, "1/s")
-    .number("share_of_allowed", rows / seconds / allowed, "");
+    .number("share_of_allowed", rows / seconds / allowed, "")
+    .number("share_of_calls_under_way", busy, "");
     if let Some(cpu) = cpu {
         report = report.number("cpu_ms_per_call", cpu * 1e3 / rows, "ms");
     }
