@@ -242,6 +242,7 @@ impl Store {
                 }
             }
             if !taken {
+                tx.rollback().await?;
                 return Ok(false);
             }
         }
