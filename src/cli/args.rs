@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-pub use super::bench::{BenchApiArgs, BenchEmptySweepArgs, BenchIngestArgs, BenchStartArgs, BenchSweepArgs};
+pub use super::bench::{
+    BenchApiArgs, BenchEmptySweepArgs, BenchEvalArgs, BenchIngestArgs, BenchStartArgs, BenchSweepArgs,
+};
+pub use super::eval::EvalArgs;
 use super::exit;
 pub use super::keys::KeyCommand;
 pub use super::pause::{PauseArgs, ResumeArgs};
@@ -57,6 +60,10 @@ pub enum Command {
     ///
     /// Orders it and carries it out, behind live work; when interrupted, any worker goes on with it. Earlier verdicts stay.
     Resweep(ResweepArgs),
+    /// Grade an agent's answers to a dataset, and gate a release by them
+    ///
+    /// By the recipe that grades live conversations. An interrupted run goes on with --resume, and nothing is judged twice.
+    Eval(Box<EvalArgs>),
     /// Let a scorer group rest: what is due for it stays due
     Pause(PauseArgs),
     /// Let a paused scorer group go on
@@ -236,6 +243,8 @@ pub enum BenchCommand {
     Scorers(BenchScorersArgs),
     /// A sweep whose sessions a judge is asked about, at an endpoint that answers after a while
     Judge(BenchJudgeArgs),
+    /// A dataset run whose rows a judge is asked about, at an endpoint that answers after a while
+    Eval(BenchEvalArgs),
     /// Spans over HTTP: batches beside raw inserts of the same rows, and one a request
     Ingest(BenchIngestArgs),
     /// Reads of the API while a sweep runs flat out

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
+use super::args::{Args, Command, EvalArgs, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, demo, explain, fail, import, keys, pause, preview, print, reports, resweep,
-    sample, serve,
+    ExitCode, bench, check_config, compose, demo, eval, explain, fail, import, keys, pause, preview, print, reports,
+    resweep, sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
@@ -62,6 +62,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Import(_)
         | Command::Sweep(_)
         | Command::Resweep(_)
+        | Command::Eval(_)
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
@@ -88,6 +89,7 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Import(args) => imported(&import::run(&app, args, style).await),
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Resweep(args) => Box::pin(judge_again(&app, args, style)).await,
+        Command::Eval(args) => Box::pin(evaluate(&app, args, style)).await,
         Command::Recompose(args) => reported(reports::recompose(&app, args, style).await),
         Command::Summary(args) => reported(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
@@ -180,6 +182,25 @@ async fn judge_again(app: &App, args: &ResweepArgs, style: Style) -> ExitCode {
     match lifecycle::stop_on_signals() {
         Ok(cancel) => ended(resweep::run(app, &worker, args, style, &cancel).await),
         Err(error) => fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    }
+}
+
+async fn evaluate(app: &App, args: &EvalArgs, style: Style) -> ExitCode {
+    let worker = match app.worker() {
+        Ok(worker) => worker,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    let cancel = match lifecycle::stop_on_signals() {
+        Ok(cancel) => cancel,
+        Err(error) => return fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    };
+    match eval::run(app, &worker, args, style, &cancel).await {
+        Ok(eval::Ended::Passed(answer)) => print(&answer),
+        Ok(eval::Ended::Failed(answer)) => {
+            print(&answer);
+            ExitCode::Gate
+        }
+        Err(error) => fail(ExitCode::Failed, &format!("{error:#}")),
     }
 }
 

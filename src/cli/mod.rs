@@ -6,6 +6,7 @@ pub mod check_config;
 pub mod commands;
 pub mod compose;
 mod demo;
+mod eval;
 mod exit;
 mod explain;
 mod import;

@@ -9,6 +9,7 @@ pub mod compose;
 pub mod content;
 pub mod conversation;
 pub mod custom;
+pub mod dataset;
 pub mod explain;
 pub mod figures;
 pub mod group;

@@ -5,6 +5,7 @@ mod approvals;
 mod auth;
 mod body;
 mod custom;
+mod datasets;
 mod error;
 mod evaluation_settings;
 mod explain;
@@ -25,6 +26,8 @@ mod reports;
 mod request;
 mod resweeps;
 mod routes;
+mod run_wire;
+mod runs;
 mod sample;
 mod scorecards;
 mod scorers;
@@ -54,6 +57,8 @@ use crate::worker::Worker;
 pub use rates::Rates;
 pub use resweeps::Shown as ShownResweep;
 pub use routes::{Route, router, routes};
+pub use run_wire::RunDetail;
+pub use runs::{MOST_ROWS, TOLERANCE};
 pub use serve::{Connections, serve};
 
 /// How the API behaves.
@@ -61,8 +66,8 @@ pub use serve::{Connections, serve};
 pub struct ApiSettings {
     /// The largest body accepted, in bytes, as it was sent and after decompression.
     pub body_limit_bytes: usize,
-    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own, and re-compositions
-    /// have none.
+    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own;
+    /// re-compositions, rows of dataset runs and their re-scoring have none.
     pub request_timeout: Duration,
     /// How many requests a minute each key may make, where its own limit says nothing; 0 is no limit.
     pub requests_per_minute: u32,

@@ -11,9 +11,9 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, custom, evaluation_settings, explain, groups, guard, health, judges, keys, metrics, otlp,
-    patterns, pause, projects, recompose, release, reports, resweeps, sample, scorecards, scores, secret, sessions,
-    settings, signals, spans, sweep, usage,
+    Api, agents, approvals, custom, datasets, evaluation_settings, explain, groups, guard, health, judges, keys,
+    metrics, otlp, patterns, pause, projects, recompose, release, reports, resweeps, runs, sample, scorecards, scores,
+    secret, sessions, settings, signals, spans, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -82,8 +82,13 @@ impl Table {
 
 /// What is answered within `server.request_timeout`.
 fn timed() -> Table {
-    let api =
-        Table::new().open("/health", health::check).merge(catalogue()).merge(results()).merge(access()).below(API);
+    let api = Table::new()
+        .open("/health", health::check)
+        .merge(catalogue())
+        .merge(results())
+        .merge(dataset_runs())
+        .merge(access())
+        .below(API);
     Table::new()
         .open("/health", health::check)
         .open("/ready", health::ready)
@@ -97,6 +102,8 @@ fn untimed() -> Table {
     Table::new()
         .post(Operate, "/agent-monitoring/session-sweep/run", sweep::run)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/recompose", recompose::run)
+        .post(Manage, "/custom-agent-evaluations/runs/{id}/results", runs::append)
+        .post(Manage, "/custom-agent-evaluations/runs/{id}/rescore", runs::rescore)
         .below(API)
 }
 
@@ -171,6 +178,23 @@ fn results() -> Table {
         .get(Read, "/agent-monitoring/signals", signals::list)
         .get(Read, "/agent-monitoring/signals/{id}", signals::read_with_feedback)
         .patch(Manage, "/agent-monitoring/signals/{id}", signals::triage)
+}
+
+/// Datasets, and what agents made of them.
+fn dataset_runs() -> Table {
+    Table::new()
+        .get(Read, "/custom-agent-evaluations/datasets", datasets::list)
+        .post(Manage, "/custom-agent-evaluations/datasets", datasets::create)
+        .get(Read, "/custom-agent-evaluations/datasets/{id}", datasets::read)
+        .delete(Manage, "/custom-agent-evaluations/datasets/{id}", datasets::remove)
+        .get(Read, "/custom-agent-evaluations/runs", runs::list)
+        .post(Manage, "/custom-agent-evaluations/runs", runs::create)
+        .get(Read, "/custom-agent-evaluations/runs/{id}", runs::read)
+        .get(Read, "/custom-agent-evaluations/runs/{id}/missing-results", runs::missing)
+        .post(Manage, "/custom-agent-evaluations/runs/{id}/finalize", runs::finalize)
+        // It records, where that is asked for.
+        .get(Manage, "/custom-agent-evaluations/runs/{id}/gate", runs::gate)
+        .get(Read, "/evaluate/ci/gates", runs::gates)
 }
 
 /// What a project chooses for itself, and whom it lets in.

@@ -32,7 +32,10 @@ pub fn install_tls() {
 }
 
 /// A client for endpoints that operators configure: the roots of Mozilla's programme, no redirects, no proxy.
-fn http_client() -> Result<reqwest::Client, String> {
+///
+/// # Errors
+/// TLS can't be set up.
+pub fn http_client() -> Result<reqwest::Client, String> {
     client_builder()?.build().map_err(|error| error.to_string())
 }
 

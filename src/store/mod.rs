@@ -6,6 +6,7 @@ mod blocks;
 mod candidates;
 mod catalogue;
 mod census;
+mod datasets;
 mod engine;
 mod error;
 mod explain;
@@ -25,6 +26,8 @@ mod recompose;
 mod record;
 mod resweep_step;
 mod resweeps;
+mod run_rows;
+mod runs;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -54,6 +57,7 @@ pub use agents::{AgentRow, SavedProfile};
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
+pub use datasets::SavedDataset;
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -63,7 +67,7 @@ pub use ingest::{Arrival, Receipt};
 pub use keys::{Key, KeyDraft, KeyRow};
 pub use latest::Latest;
 pub use lease::{Caps, Claimed};
-pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
+pub use ledger::{Asked, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{DEFAULT_PROJECT, Project};
 pub use prune::{Pruned, Retention, Walked};
@@ -71,6 +75,8 @@ pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
+pub use run_rows::{RowClaims, RowEnd};
+pub use runs::{GateRow, NoGrading, SavedRun};
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::{Glimpse, SessionRow};
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
@@ -237,13 +243,14 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 30] = [
+static STATEMENTS: [&sql::Statements; 33] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
     &agents::ALL,
     &catalogue::ALL,
     &census::ALL,
+    &datasets::ALL,
     &history::ALL,
     &ingest::ALL,
     &keys::ALL,
@@ -268,6 +275,8 @@ static STATEMENTS: [&sql::Statements; 30] = [
     &candidates::ALL,
     &resweep_step::ALL,
     &resweeps::ALL,
+    &run_rows::ALL,
+    &runs::ALL,
 ];
 
 impl Store {

@@ -6,8 +6,12 @@
 mod assess;
 mod blocks;
 mod custom;
+mod dataset;
 mod explain;
+mod gate;
+mod grade;
 mod in_flight;
+mod keep;
 mod panel;
 mod pass;
 mod preview;
@@ -37,7 +41,9 @@ use crate::scorers::pattern::PatternCache;
 use crate::store::{Caps, Retention, Store};
 
 pub use custom::DryRun;
+pub use dataset::{Rescored, RunError, Submitted};
 pub use explain::Explanation;
+pub use gate::{GateAnswer, GateOrder};
 pub use pass::PassReport;
 pub use resweep::OrderError;
 pub use run::run;
@@ -88,6 +94,7 @@ pub struct Worker {
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    keeper: keep::Keeper,
     vitals: Vitals,
     raised: blocks::Raised,
     /// What judges are being asked, by project and reuse key.
@@ -100,7 +107,7 @@ impl Worker {
         &self.judges
     }
 
-    /// A worker on a store. Must be called inside a Tokio runtime: its recorder runs there until the worker is dropped.
+    /// A worker on a store. Must be called inside a Tokio runtime: its recorder and keeper run there until the worker is dropped.
     pub fn new(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -110,6 +117,7 @@ impl Worker {
         settings: WorkerSettings,
     ) -> Arc<Self> {
         let owner = format!("{}-{}", std::process::id(), entropy.id());
+        let keeper = keep::Keeper::start(store.clone(), Arc::clone(&clock));
         let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), settings);
         Arc::new(Self {
             store,
@@ -121,6 +129,7 @@ impl Worker {
             settings,
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
+            keeper,
             recorder,
             // A loop that claims gives a sign whenever it renews its leases, three times within one.
             vitals: Vitals::new(settings.lease.to_std()),

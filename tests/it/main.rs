@@ -8,6 +8,7 @@ mod crash;
 mod crewai;
 mod demo;
 mod demo_data;
+mod eval;
 mod faults;
 mod fixture;
 mod full_disk;

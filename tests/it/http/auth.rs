@@ -167,6 +167,9 @@ async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> {
     let external = json!({"name": "E", "url": "https://example.com/score"});
     let custom = made("/agent-monitoring/custom-evaluators", &external, "evaluator").await;
     let scorecard = made("/agent-monitoring/scorecards", &json!({"name": "S"}), "scorecard").await;
+    let dataset = json!({"name": "D", "questions": [{"main_question": {"query": "q?"}}]});
+    let dataset =
+        caller.post("/custom-agent-evaluations/datasets", &dataset).await.1["_id"].as_str().unwrap().to_owned();
     let agent = made("/agents", &json!({"name": "A"}), "agent").await;
     assert_eq!(caller.put(&format!("/monitor/profiles/{agent}"), &json!({"channels": ["x"]})).await.0, 200);
     let project = made("/projects", &json!({"name": "below"}), "project").await;
@@ -186,6 +189,8 @@ async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> {
         ("/keys/", key),
         ("/projects/", project),
         ("/profiles/", agent),
+        ("/datasets/", dataset),
+        ("/runs/", "none".to_owned()),
         ("/resweeps/", "none".to_owned()),
         ("/signals/", signal),
         ("/sessions/", "s".to_owned()),

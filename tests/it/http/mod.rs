@@ -15,6 +15,7 @@ mod milestone;
 mod operations;
 mod otlp;
 mod resweeps;
+mod runs;
 mod scorecards;
 mod slow;
 mod spans;

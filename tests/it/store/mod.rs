@@ -18,6 +18,7 @@ pub mod raw;
 mod recording;
 mod recount;
 mod resweeps;
+mod runs;
 mod scorecards;
 mod signals;
 mod soak;
