@@ -66,6 +66,12 @@ pub enum Command {
     Recompose(RecomposeArgs),
     /// Print a group's figures over a period, with bars
     Summary(SummaryArgs),
+    /// List what receivers were sent and are owed, or send it once more
+    #[command(subcommand)]
+    Deliveries(DeliveriesCommand),
+    /// List the receivers of a project, or try one out
+    #[command(subcommand)]
+    Receivers(ReceiversCommand),
     /// Bring the database to this version and exit
     Migrate,
     /// Check the configuration and print what is in effect, without secrets
@@ -114,6 +120,74 @@ pub struct ExplainArgs {
     /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What to do with deliveries.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum DeliveriesCommand {
+    /// List deliveries, the newest first
+    List(DeliveriesListArgs),
+    /// Owe deliveries once more, behind what their receivers are owed already
+    Redeliver(RedeliverArgs),
+}
+
+/// Options of `deliveries list`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct DeliveriesListArgs {
+    /// Only those to this receiver
+    #[arg(long, value_name = "ID")]
+    pub receiver: Option<String>,
+    /// Only those in this state
+    #[arg(long, value_name = "STATE", value_parser = ["pending", "delivered", "dead"])]
+    pub state: Option<String>,
+    /// The most to list
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
+    pub limit: u16,
+    /// The project
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+}
+
+/// Options of `deliveries redeliver`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct RedeliverArgs {
+    /// The delivery's id
+    #[arg(value_name = "ID", required_unless_present = "dead", conflicts_with = "dead")]
+    pub id: Option<String>,
+    /// Everything that was given up for this receiver
+    #[arg(long, value_name = "RECEIVER")]
+    pub dead: Option<String>,
+    /// The project
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+}
+
+/// What to do with receivers.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ReceiversCommand {
+    /// List them with how they do
+    List(ReceiversListArgs),
+    /// Send a receiver an event of type test now, and tell what it made of it
+    Test(ReceiverTestArgs),
+}
+
+/// Options of `receivers list`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct ReceiversListArgs {
+    /// The project
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+}
+
+/// Options of `receivers test`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct ReceiverTestArgs {
+    /// The receiver's id
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// The project
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
 }
 
 /// Options of `sample`.
@@ -363,6 +437,19 @@ mod tests {
         assert_eq!(command("demo"), Command::Demo(DemoArgs { keep: None }));
         let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into() };
         assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
+        let list = DeliveriesListArgs {
+            receiver: Some("r".into()),
+            state: Some("dead".into()),
+            limit: 50,
+            project: "Default".into(),
+        };
+        let list = Command::Deliveries(DeliveriesCommand::List(list));
+        assert_eq!(command("deliveries list --receiver r --state dead"), list);
+        let again = RedeliverArgs { id: None, dead: Some("r".into()), project: "Shop".into() };
+        let again = Command::Deliveries(DeliveriesCommand::Redeliver(again));
+        assert_eq!(command("deliveries redeliver --dead r --project Shop"), again);
+        let test = ReceiverTestArgs { id: "r".into(), project: "Default".into() };
+        assert_eq!(command("receivers test r"), Command::Receivers(ReceiversCommand::Test(test)));
         let key = KeyCreateArgs { project: "Default".into(), name: "ci".into() };
         assert_eq!(command("key create --name ci"), Command::Key(KeyCommand::Create(key)));
         let compose = ComposeArgs { file: "p.json".into(), json: true };
@@ -405,7 +492,14 @@ mod tests {
     #[test]
     fn ids_that_no_session_can_have_and_missing_arguments_are_usage_errors() {
         let long = "x".repeat(513);
-        for line in [format!("sample {long} g"), "sample s".into(), "import".into(), "bench sweep --turns 1".into()] {
+        for line in [
+            format!("sample {long} g"),
+            "sample s".into(),
+            "import".into(),
+            "bench sweep --turns 1".into(),
+            "deliveries redeliver".into(),
+            "deliveries redeliver a --dead r".into(),
+        ] {
             assert_eq!(read(&line).unwrap_err().exit_code(), 2, "{line}");
         }
         assert_eq!(read("swep").unwrap_err().kind(), ErrorKind::InvalidSubcommand);

@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::args::{Args, Command, KeyCommand, KeyCreateArgs, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
-use super::{ExitCode, bench, check_config, compose, demo, explain, fail, import, print, reports, sample, serve};
+use super::{
+    ExitCode, bench, check_config, compose, deliveries, demo, explain, fail, import, print, reports, sample, serve,
+};
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Sources};
@@ -62,6 +64,8 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
+        | Command::Deliveries(_)
+        | Command::Receivers(_)
         | Command::Migrate
         | Command::Key(_) => match App::open(config).await {
             Ok(app) => {
@@ -87,6 +91,8 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
+        Command::Deliveries(command) => ended(deliveries::deliveries(&app, command, style).await),
+        Command::Receivers(command) => ended(deliveries::receivers(&app, command, style).await),
         Command::Migrate => migrate(&app).await,
         Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
         Command::Sample(_) | Command::Compose(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => {

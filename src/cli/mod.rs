@@ -5,6 +5,7 @@ pub mod bench;
 pub mod check_config;
 pub mod commands;
 pub mod compose;
+mod deliveries;
 mod demo;
 mod exit;
 mod explain;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{ExitCode, fail, print};
 use crate::app::{App, FirstKey, SWEEP_PATIENCE};
-use crate::http::{self, Api, ApiSettings};
+use crate::http::{self, Api, ApiSettings, StreamSettings};
 use crate::worker;
 
 /// Serves the API and judges quiet conversations.
@@ -20,6 +21,10 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
     };
     let worker = match app.worker() {
         Ok(worker) => worker,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    let deliverer = match app.deliverer() {
+        Ok(deliverer) => deliverer,
         Err(error) => return fail(ExitCode::Config, &error),
     };
     let address = app.config.server.listen;
@@ -36,6 +41,7 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         store: app.store.clone(),
         writer: app.writer(),
         worker: Arc::clone(&worker),
+        deliverer: Arc::clone(&deliverer),
         clock: app.any_clock(),
         entropy: Arc::clone(&app.entropy),
         stop: cancel.clone(),
@@ -44,24 +50,31 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
             request_timeout: app.config.server.request_timeout.to_std(),
             lookback: app.config.sweep.lookback,
             sweep_patience: SWEEP_PATIENCE.to_std(),
+            secret_overlap: app.config.deliveries.secret_overlap,
+            stream: StreamSettings {
+                heartbeat: app.config.server.stream_heartbeat.to_std(),
+                patience: app.config.server.stream_patience.to_std(),
+            },
         },
+        streams: Arc::new(Semaphore::new(app.config.server.max_streams)),
     });
     let grace = app.config.shutdown.grace.to_std();
     let sweeping = worker::run(worker, app.config.sweep.schedule.clone(), cancel.clone());
+    let delivering = deliverer.run(cancel.clone());
     // Whichever ends first takes the other along: a service without its API, or without its sweep, is no service.
     let serving = async {
         let ended = http::serve(listener, http::router(api), cancel.clone(), grace).await;
         cancel.cancel();
         ended
     };
-    let (served, ()) = tokio::join!(serving, sweeping);
+    let (served, (), ()) = tokio::join!(serving, sweeping, delivering);
     match served {
         Ok(()) => ExitCode::Fine,
         Err(error) => fail(ExitCode::Failed, &format!("the API stopped: {error}")),
     }
 }
 
-/// Judges quiet conversations, without an API.
+/// Judges quiet conversations and delivers, without an API.
 pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
     let schedule = app.config.sweep.schedule.clone();
     if schedule.is_off() {
@@ -71,8 +84,12 @@ pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
         Ok(worker) => worker,
         Err(error) => return fail(ExitCode::Config, &error),
     };
+    let deliverer = match app.deliverer() {
+        Ok(deliverer) => deliverer,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
     tracing::info!(schedule = schedule.as_str(), "working");
-    worker::run(worker, schedule, cancel).await;
+    tokio::join!(worker::run(worker, schedule, cancel.clone()), deliverer.run(cancel));
     ExitCode::Fine
 }
 

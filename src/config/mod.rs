@@ -6,6 +6,7 @@
 
 mod code;
 mod database;
+mod deliveries;
 mod error;
 mod ingest;
 mod judge;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use code::Code;
 pub use database::{Database, DatabaseUrl};
+pub use deliveries::Deliveries;
 pub use error::{ConfigError, Origin, Refusal};
 pub use ingest::Ingest;
 pub use judge::{Judge, JudgeModel};
@@ -58,6 +60,8 @@ pub struct Config {
     pub code: Code,
     /// Calls to addresses that users choose.
     pub outgoing: Outgoing,
+    /// Events on their way to receivers.
+    pub deliveries: Deliveries,
     /// What is hidden from judges where a project says nothing else.
     pub redact: Redact,
     /// What is logged, and how.
@@ -67,7 +71,7 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 10] = [
+const SECTIONS: [(&str, &[Setting]); 11] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
@@ -75,6 +79,7 @@ const SECTIONS: [(&str, &[Setting]); 10] = [
     ("judge", judge::SETTINGS),
     ("code", code::SETTINGS),
     ("outgoing", outgoing::SETTINGS),
+    ("deliveries", deliveries::SETTINGS),
     ("redact", redact::SETTINGS),
     ("log", log::SETTINGS),
     ("shutdown", shutdown::SETTINGS),
@@ -83,7 +88,7 @@ const SECTIONS: [(&str, &[Setting]); 10] = [
 impl Config {
     /// What is wrong with settings that are fine one by one but not together, as pairs of key and reason.
     fn contradictions(&self, now: Timestamp) -> Vec<(&'static str, String)> {
-        let Self { sweep, judge, code, .. } = self;
+        let Self { sweep, judge, code, deliveries, .. } = self;
         let mut found = Vec::new();
         let mut unless = |fine: bool, key: &'static str, reason: &str| {
             if !fine {
@@ -94,6 +99,11 @@ impl Config {
         unless(will_come, "sweep.schedule", "will never come again: its years have passed");
         unless(sweep.retry_first <= sweep.retry_longest, "sweep.retry_first", "must not be above sweep.retry_longest");
         unless(sweep.defer_first <= sweep.defer_longest, "sweep.defer_first", "must not be above sweep.defer_longest");
+        unless(
+            deliveries.retry_first <= deliveries.retry_longest,
+            "deliveries.retry_first",
+            "must not be above deliveries.retry_longest",
+        );
         unless(
             sweep.lease > judge.timeout,
             "sweep.lease",

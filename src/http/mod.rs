@@ -4,6 +4,7 @@ mod approvals;
 mod auth;
 mod body;
 mod custom;
+mod deliveries;
 mod error;
 mod evaluation_settings;
 mod explain;
@@ -14,6 +15,8 @@ mod judges;
 mod metrics;
 mod otlp;
 mod patterns;
+mod rail;
+mod receivers;
 mod recompose;
 mod release;
 mod reports;
@@ -26,6 +29,7 @@ mod sessions;
 mod settings;
 mod signals;
 mod spans;
+mod stream;
 mod sweep;
 mod usage;
 mod wire;
@@ -38,6 +42,7 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post, put};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -45,7 +50,9 @@ use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::ingest::writer::Writer;
 use crate::store::Store;
-use crate::worker::Worker;
+use crate::worker::{Deliverer, Worker};
+
+pub use stream::StreamSettings;
 
 use error::ApiError;
 
@@ -62,6 +69,10 @@ pub struct ApiSettings {
     /// How long a sweep by hand may go on before it is cut short; with the worker's grace it must end within the 300 seconds
     /// that clients wait.
     pub sweep_patience: Duration,
+    /// How long calls are signed with the secret before too, once it was rotated.
+    pub secret_overlap: Micros,
+    /// How readers of the rail are served.
+    pub stream: StreamSettings,
 }
 
 /// Everything that answering requests takes.
@@ -73,6 +84,10 @@ pub struct Api {
     pub writer: Writer,
     /// What sweeps by hand are carried out with.
     pub worker: Arc<Worker>,
+    /// What receivers are told with.
+    pub deliverer: Arc<Deliverer>,
+    /// One permit for each reader that may follow a rail.
+    pub streams: Arc<Semaphore>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Where fresh span ids come from.
@@ -105,6 +120,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
     let group = get(groups::read).put(groups::update).delete(groups::remove);
     let custom = get(custom::read).put(custom::update).delete(custom::remove);
     let judge = get(judges::read).put(judges::update).delete(judges::remove);
+    let receiver = get(receivers::read).put(receivers::update).delete(receivers::remove);
     let scorecard = get(scorecards::read).put(scorecards::update).delete(scorecards::remove);
     Router::new()
         .route("/health", get(health::check))
@@ -141,6 +157,15 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))
+        .route("/agent-monitoring/sessions/{id}/rail", get(rail::of_session))
+        .route("/agent-monitoring/rail/stream", get(stream::follow))
+        .route("/agent-monitoring/receivers", get(receivers::list).post(receivers::create))
+        .route("/agent-monitoring/receivers/{id}", receiver)
+        .route("/agent-monitoring/receivers/{id}/test", post(receivers::test))
+        .route("/agent-monitoring/receivers/{id}/redeliver", post(receivers::redeliver))
+        .route("/agent-monitoring/deliveries", get(deliveries::list))
+        .route("/agent-monitoring/deliveries/{id}", get(deliveries::read))
+        .route("/agent-monitoring/deliveries/{id}/redeliver", post(deliveries::redeliver))
         .route("/agent-monitoring/sessions/{id}/release", post(release::session))
         .route("/agent-monitoring/settings/redaction", get(settings::redaction).put(settings::set_redaction))
         .route("/agent-monitoring/usage", get(usage::read))

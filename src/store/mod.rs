@@ -1,8 +1,10 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod alerts;
 mod catalogue;
 mod census;
+mod deliveries;
 mod engine;
 mod error;
 mod explain;
@@ -12,9 +14,12 @@ mod ingest;
 mod latest;
 mod lease;
 mod ledger;
+mod outbox;
 mod plan;
 mod projects;
 mod quarantine;
+mod rail;
+mod receivers;
 mod recompose;
 mod record;
 mod scorecards;
@@ -24,6 +29,7 @@ mod settings;
 mod signals;
 mod spans;
 mod sql;
+mod troubles;
 mod verdicts;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +48,7 @@ use crate::entropy::Entropy;
 pub use actions::{PendingAction, PendingDetail};
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
+pub use deliveries::{DeliveryFilter, DeliveryRow, Redelivered};
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -51,14 +58,19 @@ pub use ingest::{Arrival, Receipt};
 pub use latest::Latest;
 pub use lease::Claimed;
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
+pub use outbox::{HeldReceiver, Owed, Settled, Settlement};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{Key, Project};
+pub use rail::RailEntry;
+pub use receivers::ReceiverRow;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use scorecards::{MovedGroup, SavedScorecard};
-pub use sessions::SessionRow;
+pub use secrets::SigningSecrets;
+pub use sessions::{SessionOrder, SessionPlace, SessionQuery, SessionRow};
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
+pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};
 
 use engine::Db;
@@ -213,17 +225,22 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 22] = [
+static STATEMENTS: [&sql::Statements; 28] = [
     &actions::ALL,
+    &alerts::ALL,
     &catalogue::ALL,
     &census::ALL,
+    &deliveries::ALL,
     &history::ALL,
     &ingest::ALL,
     &latest::ALL,
     &ledger::ALL,
+    &outbox::ALL,
     &plan::ALL,
     &projects::ALL,
     &quarantine::ALL,
+    &rail::ALL,
+    &receivers::ALL,
     &recompose::ALL,
     &record::ALL,
     &scorecards::ALL,
@@ -232,6 +249,7 @@ static STATEMENTS: [&sql::Statements; 22] = [
     &settings::ALL,
     &signals::ALL,
     &spans::ALL,
+    &troubles::ALL,
     &verdicts::ALL,
     &explain::ALL,
     &gather::ALL,

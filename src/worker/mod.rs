@@ -5,6 +5,7 @@
 
 mod assess;
 mod custom;
+mod deliver;
 mod explain;
 mod in_flight;
 mod panel;
@@ -12,6 +13,7 @@ mod pass;
 mod record;
 mod run;
 pub mod schedule;
+mod trouble;
 mod vitals;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
 pub use custom::DryRun;
+pub use deliver::{DeliverSettings, Deliverer, Tried};
 pub use explain::Explanation;
 pub use pass::PassReport;
 pub use run::run;
@@ -44,6 +47,8 @@ pub struct WorkerSettings {
     pub retry: RetryPolicy,
     /// From which size on sessions are held.
     pub limits: Limits,
+    /// How long a group's judging may fail before receivers hear of it.
+    pub failing_after: Micros,
     /// How long a session is leased; renewed while it is in work.
     pub lease: Micros,
     /// The most sessions in work at once.
@@ -74,6 +79,7 @@ pub struct Worker {
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
     vitals: Vitals,
+    told_lately: trouble::ToldLately,
     /// What judges are being asked, by project and reuse key.
     in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
 }
@@ -108,6 +114,7 @@ impl Worker {
             recorder,
             // A loop that claims gives a sign whenever it renews its leases, three times within one.
             vitals: Vitals::new(settings.lease.to_std()),
+            told_lately: trouble::ToldLately::default(),
             in_flight: in_flight::InFlight::default(),
         })
     }
