@@ -105,7 +105,7 @@ pub fn standing(verdict: &Verdict) -> Option<Standing> {
 impl Event {
     /// What a verdict means for the alert of its session: one that begins, where it lies below its group's threshold, or one
     /// that ends.
-    pub fn of_verdict(verdict: &Verdict, standing: Standing) -> Self {
+    pub fn of_verdict(verdict: &Verdict, standing: Standing, now: Timestamp) -> Self {
         let Verdict { group_name, session, composition, read, .. } = verdict;
         let (rating, threshold) = (composition.rating.unwrap_or_default(), verdict.alert_threshold.unwrap_or_default());
         let (event_type, place) = match standing {
@@ -116,7 +116,7 @@ impl Event {
         Self {
             event_type,
             severity: verdict.severity,
-            dedupe_key: format!("{}:{subject}:{}.{}", event_type.as_str(), read.revision, read.round),
+            dedupe_key: format!("{}:{subject}:{}", event_type.as_str(), now.micros()),
             subject,
             summary: format!(
                 "Scorer group \"{group_name}\" rated session {session} {rating:.1}/10 ({place} {threshold} threshold): {}",

@@ -26,6 +26,7 @@ pub mod ratings;
 pub mod receiver;
 pub mod recompose;
 pub mod redact;
+pub mod resweep;
 pub mod retry;
 pub mod sample;
 pub mod scorer;

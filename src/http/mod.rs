@@ -21,6 +21,7 @@ mod recompose;
 mod release;
 mod reports;
 mod request;
+mod resweeps;
 mod scorecards;
 mod scorers;
 mod scores;
@@ -55,6 +56,7 @@ use crate::worker::{Deliverer, Worker};
 pub use stream::StreamSettings;
 
 use error::ApiError;
+pub use resweeps::Shown as ShownResweep;
 
 /// How the API behaves.
 #[derive(Debug, Clone, Copy)]
@@ -147,6 +149,11 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/resweeps", get(resweeps::list).post(resweeps::create))
+        .route("/agent-monitoring/resweeps/{id}", get(resweeps::read))
+        .route("/agent-monitoring/resweeps/{id}/pause", post(resweeps::pause))
+        .route("/agent-monitoring/resweeps/{id}/resume", post(resweeps::resume))
+        .route("/agent-monitoring/resweeps/{id}/cancel", post(resweeps::cancel))
         .route("/agent-monitoring/scorer-groups/{id}/summary", get(reports::summary))
         .route("/agent-monitoring/scorer-groups/{id}/trend", get(reports::trend))
         .route("/agent-monitoring/scorer-groups/{id}/worst", get(reports::worst))

@@ -53,7 +53,7 @@ impl<'a> Alerts<'a> {
         };
         let events = heard.iter().filter(|(project, verdict, _)| is_new(project, verdict));
         let events =
-            events.map(|(project, verdict, standing)| ((*project).clone(), Event::of_verdict(verdict, *standing)));
+            events.map(|(project, verdict, standing)| ((*project).clone(), Event::of_verdict(verdict, *standing, now)));
         outbox::post(tx, entropy, events.collect(), None, now).await
     }
 }

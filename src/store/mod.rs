@@ -2,6 +2,7 @@
 
 mod actions;
 mod alerts;
+mod candidates;
 mod catalogue;
 mod census;
 mod deliveries;
@@ -22,6 +23,8 @@ mod rail;
 mod receivers;
 mod recompose;
 mod record;
+mod resweep_step;
+mod resweeps;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -46,6 +49,7 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
+pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
 pub use deliveries::{DeliveryFilter, DeliveryRow, Redelivered};
@@ -65,6 +69,8 @@ pub use rail::RailEntry;
 pub use receivers::ReceiverRow;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
+pub use resweep_step::{StepSettings, Stepped};
+pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use secrets::SigningSecrets;
 pub use sessions::{SessionOrder, SessionPlace, SessionQuery, SessionRow};
@@ -225,7 +231,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 28] = [
+static STATEMENTS: [&sql::Statements; 31] = [
     &actions::ALL,
     &alerts::ALL,
     &catalogue::ALL,
@@ -254,6 +260,9 @@ static STATEMENTS: [&sql::Statements; 28] = [
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
+    &candidates::ALL,
+    &resweep_step::ALL,
+    &resweeps::ALL,
 ];
 
 impl Store {

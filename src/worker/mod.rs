@@ -11,6 +11,7 @@ mod in_flight;
 mod panel;
 mod pass;
 mod record;
+mod resweep;
 mod run;
 pub mod schedule;
 mod trouble;
@@ -35,6 +36,7 @@ pub use custom::DryRun;
 pub use deliver::{DeliverSettings, Deliverer, Tried};
 pub use explain::Explanation;
 pub use pass::PassReport;
+pub use resweep::OrderError;
 pub use run::run;
 pub use vitals::{Durations, Vitals};
 

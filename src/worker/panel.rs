@@ -57,6 +57,8 @@ pub(super) struct Waits {
 pub(super) struct Wanted {
     /// The group that is being seated.
     group: Option<GroupId>,
+    /// The order that wants models asked again for that group: what they answer is reused within that order alone.
+    pub(super) fresh: Option<String>,
     questions: BTreeMap<String, Question>,
     jobs: BTreeMap<String, Job>,
 }
@@ -282,7 +284,10 @@ impl Worker {
 
     /// Adds a question to those that are to be asked; answers its key.
     fn await_answer(&self, scorer: &Scorer, model: &str, asked: judge::Question, wanted: &mut Wanted) -> String {
-        let key = asked.key(self.judges.provider(), model);
+        let mut key = asked.key(self.judges.provider(), model);
+        if let Some(order) = &wanted.fresh {
+            key = format!("{key} {order}");
+        }
         let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked };
         wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(wanted.group.clone());
         key

@@ -10,6 +10,7 @@ mod groups;
 mod milestone;
 mod operations;
 mod otlp;
+mod resweeps;
 mod scorecards;
 mod spans;
 mod sweep;
