@@ -235,7 +235,7 @@ impl Worker {
                 for (due, read) in due {
                     let attempt = self.conclude(&due, read, reading, &answers, now);
                     let out_of_budget = due.panel.waits(&answers).out_of_budget;
-                    self.tell_trouble(tried(claim, due.group), &attempt.ending, out_of_budget).await;
+                    self.tell_trouble(tried(claim, due.group), &attempt, out_of_budget).await;
                     tries.push(attempt);
                 }
             }
@@ -297,7 +297,7 @@ impl Worker {
     pub(super) async fn tell_crash(&self, end: &SessionEnd, catalogue: &Catalogue) {
         for attempt in &end.tries {
             if let Some(group) = catalogue.groups.get(&(end.claim.project.clone(), attempt.group.clone())) {
-                self.tell_trouble(tried(&end.claim, group), &attempt.ending, false).await;
+                self.tell_trouble(tried(&end.claim, group), attempt, false).await;
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::domain::assessment::Ending;
 use crate::domain::event::Event;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::time::{Micros, Timestamp};
-use crate::store::{FailedTry, StoreError};
+use crate::store::{FailedTry, StoreError, Try};
 
 /// How often one group's troubles are written down, at the most.
 const EVERY: Micros = Micros::seconds(60);
@@ -49,9 +49,21 @@ pub(super) struct Attempted<'a> {
     pub(super) session: &'a SessionId,
 }
 
+/// What went wrong with a try: it was put off, erred, or ended without members that were waited for in vain.
+fn failure(end: &Try) -> Option<String> {
+    match (&end.ending, &end.verdict) {
+        (Ending::Deferred { reason, .. } | Ending::Erred { error: reason, .. }, _) => Some(reason.clone()),
+        (_, Some(verdict)) if verdict.incomplete => {
+            let missing = verdict.members.iter().find(|member| member.outcome.is_transient())?;
+            Some(format!("{}: {}", missing.name, missing.outcome.reason().unwrap_or_default()))
+        }
+        _ => None,
+    }
+}
+
 impl Worker {
     /// Writes down what a try that did not come to an end means for its group.
-    pub(super) async fn tell_trouble(&self, tried: Attempted<'_>, ending: &Ending, out_of_budget: bool) {
+    pub(super) async fn tell_trouble(&self, tried: Attempted<'_>, end: &Try, out_of_budget: bool) {
         let now = self.clock.now();
         let key = |what| (what, tried.project.clone(), tried.group.clone());
         if out_of_budget {
@@ -61,11 +73,11 @@ impl Worker {
             }
             return;
         }
-        let (Ending::Deferred { reason, .. } | Ending::Erred { error: reason, .. }) = ending else { return };
+        let Some(reason) = failure(end) else { return };
         let key = key("judging");
         if self.told_lately.is_due(key.clone(), EVERY, now) {
             let Attempted { project, group, group_name, session } = tried;
-            let failed = FailedTry { group, group_name, session, reason };
+            let failed = FailedTry { group, group_name, session, reason: &reason };
             let noted = self.store.note_trouble(project, failed, self.settings.failing_after, now).await;
             self.heed(&key, noted);
         }

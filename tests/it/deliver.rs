@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use afterword::clock::Clock as _;
 use afterword::domain::delivery::DeliveryPolicy;
 use afterword::domain::event::Event;
 use afterword::domain::receiver::ReceiverSpec;

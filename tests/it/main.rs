@@ -5,6 +5,7 @@
 mod code;
 mod commands;
 mod crash;
+mod crash_delivery;
 mod crewai;
 mod deliver;
 mod demo;

@@ -10,6 +10,8 @@ mod groups;
 mod milestone;
 mod operations;
 mod otlp;
+mod rail;
+mod receivers;
 mod resweeps;
 mod scorecards;
 mod spans;
