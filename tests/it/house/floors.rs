@@ -172,7 +172,7 @@ fn wrong_imports_are_noticed() {
         ("http", "worker", "pass"),
         ("http", "config", "Server"),
         ("telemetry", "config", "Log"),
-        ("notify", "domain", "ids"),
+        ("mail", "domain", "ids"),
     ] {
         assert!(complaint(importer, module, what).is_some(), "{importer} imports {module}::{what}");
     }

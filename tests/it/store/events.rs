@@ -1,5 +1,7 @@
 //! Events and the outbox: what receivers are owed, once and in order, and who may send it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use afterword::domain::delivery::Next;
 use afterword::domain::event::{Event, EventType};
 use afterword::domain::ids::{GroupId, SessionId};
@@ -58,8 +60,10 @@ async fn judge(ctx: &Ctx, session: &str, turn: usize, rating: f64) {
 }
 
 async fn happen(ctx: &Ctx, count: usize) {
-    for n in 0..count {
-        let event = Event { dedupe_key: format!("k{n}-{}", ctx.now().micros()), ..Event::test("x") };
+    static HAPPENED: AtomicUsize = AtomicUsize::new(0);
+    for _ in 0..count {
+        let dedupe_key = format!("k{}", HAPPENED.fetch_add(1, Ordering::SeqCst));
+        let event = Event { dedupe_key, ..Event::test("x") };
         ctx.store.announce(&ctx.project, &event, ctx.now()).await.unwrap();
     }
 }
