@@ -1,4 +1,6 @@
 //! The command line: its commands and their options. `--help` is written here.
+//!
+//! Over 450 lines, a third of them tests: the options of one command are found beside those of the others.
 
 #![allow(clippy::doc_markdown, reason = "the texts here are printed as they stand, where backticks would be noise")]
 
@@ -6,7 +8,11 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub use super::delivery_args::{
+    DeliveriesCommand, DeliveriesListArgs, ReceiverTestArgs, ReceiversCommand, ReceiversListArgs, RedeliverArgs,
+};
 use super::exit;
+pub use super::pause::{PauseArgs, ResumeArgs};
 pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
@@ -53,6 +59,10 @@ pub enum Command {
     ///
     /// Orders it and carries it out, behind live work; when interrupted, any worker goes on with it. Earlier verdicts stay.
     Resweep(ResweepArgs),
+    /// Let a scorer group rest: what is due for it stays due
+    Pause(PauseArgs),
+    /// Let a paused scorer group go on
+    Resume(ResumeArgs),
     /// Tell why a session has the verdicts it has, or none
     Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why
@@ -125,74 +135,6 @@ pub struct ExplainArgs {
     /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// What to do with deliveries.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum DeliveriesCommand {
-    /// List deliveries, the newest first
-    List(DeliveriesListArgs),
-    /// Owe deliveries once more, behind what their receivers are owed already
-    Redeliver(RedeliverArgs),
-}
-
-/// Options of `deliveries list`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct DeliveriesListArgs {
-    /// Only those to this receiver
-    #[arg(long, value_name = "ID")]
-    pub receiver: Option<String>,
-    /// Only those in this state
-    #[arg(long, value_name = "STATE", value_parser = ["pending", "delivered", "dead"])]
-    pub state: Option<String>,
-    /// The most to list
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
-    pub limit: u16,
-    /// The project
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
-    pub project: String,
-}
-
-/// Options of `deliveries redeliver`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct RedeliverArgs {
-    /// The delivery's id
-    #[arg(value_name = "ID", required_unless_present = "dead", conflicts_with = "dead")]
-    pub id: Option<String>,
-    /// Everything that was given up for this receiver
-    #[arg(long, value_name = "RECEIVER")]
-    pub dead: Option<String>,
-    /// The project
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
-    pub project: String,
-}
-
-/// What to do with receivers.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum ReceiversCommand {
-    /// List them with how they do
-    List(ReceiversListArgs),
-    /// Send a receiver an event of type test now, and tell what it made of it
-    Test(ReceiverTestArgs),
-}
-
-/// Options of `receivers list`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct ReceiversListArgs {
-    /// The project
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
-    pub project: String,
-}
-
-/// Options of `receivers test`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct ReceiverTestArgs {
-    /// The receiver's id
-    #[arg(value_name = "ID")]
-    pub id: String,
-    /// The project
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
-    pub project: String,
 }
 
 /// Options of `sample`.

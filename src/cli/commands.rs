@@ -9,8 +9,8 @@ use super::args::{Args, Command, KeyCommand, KeyCreateArgs, ResweepArgs, SweepAr
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, deliveries, demo, explain, fail, import, print, reports, resweep, sample,
-    serve,
+    ExitCode, bench, check_config, compose, deliveries, demo, explain, fail, import, pause, print, reports, resweep,
+    sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
@@ -68,6 +68,8 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Explain(_)
         | Command::Deliveries(_)
         | Command::Receivers(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
         | Command::Migrate
         | Command::Key(_) => match App::open(config).await {
             Ok(app) => {
@@ -96,6 +98,14 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         },
         Command::Deliveries(command) => ended(deliveries::deliveries(&app, command, style).await),
         Command::Receivers(command) => ended(deliveries::receivers(&app, command, style).await),
+        Command::Pause(args) => match app.worker() {
+            Ok(worker) => ended(pause::pause(&app, &worker, args).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
+        Command::Resume(args) => match app.worker() {
+            Ok(worker) => ended(pause::resume(&app, &worker, args).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
         Command::Migrate => migrate(&app).await,
         Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
         Command::Sample(_) | Command::Compose(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => {

@@ -15,6 +15,7 @@ mod judges;
 mod metrics;
 mod otlp;
 mod patterns;
+mod pause;
 mod rail;
 mod receivers;
 mod recompose;
@@ -148,6 +149,8 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/custom-agent-evaluations/evaluation-settings/{id}", get(evaluation_settings::read))
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
+        .route("/agent-monitoring/scorer-groups/{id}/pause", post(pause::pause))
+        .route("/agent-monitoring/scorer-groups/{id}/resume", post(pause::resume))
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
         .route("/agent-monitoring/resweeps", get(resweeps::list).post(resweeps::create))
         .route("/agent-monitoring/resweeps/{id}", get(resweeps::read))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::engine::{Result, Row, Tx, args};
 use super::scorecards::MovedGroup;
 use super::sql::statements;
-use super::{Store, StoreError, retrying};
+use super::{Store, StoreError, blocks, retrying};
 use crate::domain::group::{GroupSpec, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::plan::LiveGroup;
@@ -242,6 +242,7 @@ impl Store {
     async fn delete_group_once(&self, project: &ProjectId, id: &GroupId, now: Timestamp) -> Result<bool> {
         let mut tx = self.db.write().await?;
         let deleted = tx.execute(&DELETE_GROUP, args![project, id, now]).await? > 0;
+        blocks::lift_all(&mut tx, project, id).await?;
         tx.commit().await?;
         Ok(deleted)
     }

@@ -2,6 +2,7 @@
 
 mod actions;
 mod alerts;
+mod blocks;
 mod candidates;
 mod catalogue;
 mod census;
@@ -231,7 +232,8 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 31] = [
+static STATEMENTS: [&sql::Statements; 32] = [
+    &blocks::ALL,
     &actions::ALL,
     &alerts::ALL,
     &catalogue::ALL,

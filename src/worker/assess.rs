@@ -8,6 +8,7 @@ use super::Worker;
 use super::panel::{Answers, Panel, Waits, Wanted};
 use super::trouble::Attempted;
 use crate::domain::assessment::{Assessment, Ending, Goal};
+use crate::domain::block::{Block, Blocks, Cause};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
 use crate::domain::group::{Member, MemberKind, Severity};
@@ -30,13 +31,14 @@ pub(super) struct Catalogue {
     groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     pub(super) scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
     pub(super) pinned: PinnedSpecs,
+    blocks: Blocks,
 }
 
 impl Catalogue {
     /// Takes the sessions out of a gathering; what they share stays.
     pub(super) fn split(gathering: Gathering) -> (Vec<GatheredSession>, Arc<Self>) {
-        let Gathering { sessions, groups, scorers, pinned } = gathering;
-        (sessions, Arc::new(Self { groups, scorers, pinned }))
+        let Gathering { sessions, groups, scorers, pinned, blocks } = gathering;
+        (sessions, Arc::new(Self { groups, scorers, pinned, blocks }))
     }
 
     /// Whether the scorer of a member mentions a text, at its newest version or any that members are bound to.
@@ -133,6 +135,10 @@ impl Worker {
         let mut wanted = Vec::new();
         for (group_id, assessment) in &assessments {
             if !assessment.is_due(now, self.settings.retry.max_attempts) {
+                continue;
+            }
+            // It stays due as it is, and its session waits in the lane of a group that is not blocked, if there is one.
+            if catalogue.blocks.of(&claim.project, group_id, now).is_some() {
                 continue;
             }
             let group = catalogue.groups.get(&(claim.project.clone(), group_id.clone()));
@@ -233,10 +239,11 @@ impl Worker {
         match self.ask(claim, reading, needs).await {
             Ok(answers) => {
                 for (due, read) in due {
-                    let attempt = self.conclude(&due, read, reading, &answers, now);
+                    let end = self.conclude(&due, read, reading, &answers, now);
+                    self.block_if_held(&claim.project, &due, &end, &answers, now).await;
                     let out_of_budget = due.panel.waits(&answers).out_of_budget;
-                    self.tell_trouble(tried(claim, due.group), &attempt, out_of_budget).await;
-                    tries.push(attempt);
+                    self.tell_trouble(tried(claim, due.group), &end, out_of_budget).await;
+                    tries.push(end);
                 }
             }
             Err(error) => {
@@ -271,6 +278,24 @@ impl Worker {
         let reason = verdict.composition.rating.is_none().then(|| verdict.composition.justification.clone());
         let ending = Ending::Covered { read, digest: reading.digest.clone(), reason };
         Try { group, ending, verdict: Some(verdict) }
+    }
+
+    /// Blocks the group where nothing can be asked for a known time, so that its backlog is not tried session by session. Where
+    /// a must-pass member needs no model, each session is tried all the same: a known failure must not wait for a budget.
+    async fn block_if_held(&self, project: &ProjectId, due: &Due<'_>, tried: &Try, answers: &Answers, now: Timestamp) {
+        let Ending::Deferred { reason, held: true, .. } = &tried.ending else { return };
+        if due.panel.has_free_gate() {
+            return;
+        }
+        let waits = due.panel.waits(answers);
+        let known = now + Micros::from(waits.at_least);
+        let (cause, until) = if waits.out_of_budget {
+            (Cause::Budget, Timestamp::start_of_day(now.day() + 1).max(known))
+        } else {
+            (Cause::Circuit, known)
+        };
+        let block = Block { cause, since: now, until: Some(until), reason: reason.clone() };
+        self.block(project, &due.group.id, block).await;
     }
 
     /// When a member that could not answer may be able to.

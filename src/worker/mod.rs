@@ -4,6 +4,7 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod blocks;
 mod custom;
 mod deliver;
 mod explain;
@@ -82,6 +83,7 @@ pub struct Worker {
     recorder: record::Recorder,
     vitals: Vitals,
     told_lately: trouble::ToldLately,
+    raised: blocks::Raised,
     /// What judges are being asked, by project and reuse key.
     in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
 }
@@ -117,6 +119,7 @@ impl Worker {
             // A loop that claims gives a sign whenever it renews its leases, three times within one.
             vitals: Vitals::new(settings.lease.to_std()),
             told_lately: trouble::ToldLately::default(),
+            raised: blocks::Raised::default(),
             in_flight: in_flight::InFlight::default(),
         })
     }
