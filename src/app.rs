@@ -204,6 +204,7 @@ pub fn deliver_settings(config: &Config) -> DeliverSettings {
         max_concurrency: deliveries.max_concurrency,
         lease: RECEIVER_LEASE,
         keep: deliveries.keep,
+        grace: config.shutdown.grace,
     }
 }
 

@@ -10,7 +10,7 @@ use super::problems::Problems;
 
 /// The longest address, in characters.
 const LONGEST_URL: usize = 2000;
-/// Where PagerDuty takes events.
+/// Where `PagerDuty` takes events.
 const PAGERDUTY_URL: &str = "https://events.pagerduty.com/v2/enqueue";
 
 /// The form in which a receiver takes events.
@@ -21,7 +21,7 @@ pub enum ReceiverKind {
     Generic,
     /// A text, for Slack and whatever takes the same.
     Slack,
-    /// PagerDuty's Events API, version 2.
+    /// `PagerDuty`'s Events API, version 2.
     PagerDuty,
 }
 
@@ -47,7 +47,7 @@ pub struct ReceiverSpec {
     pub kind: ReceiverKind,
     /// Its address.
     pub url: String,
-    /// The integration's key, for PagerDuty.
+    /// The integration's key, for `PagerDuty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing_key: Option<String>,
     /// The events it wants; all where `None`.

@@ -52,7 +52,8 @@ use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::ingest::writer::Writer;
 use crate::store::Store;
-use crate::worker::{Deliverer, Worker};
+use crate::worker::Deliverer;
+use crate::worker::Worker;
 
 pub use stream::StreamSettings;
 

@@ -27,7 +27,8 @@ pub(super) struct Rail {
     session_id: String,
     /// The worst of the latest ratings; null where nothing has one.
     headline: Option<Headline>,
-    rail: Vec<Entry>,
+    #[serde(rename = "rail")]
+    entries: Vec<Entry>,
 }
 
 /// The worst of the latest ratings, and whose it is.
@@ -170,6 +171,6 @@ pub(super) async fn of_session(
     Ok(Json(Rail {
         session_id: session.into(),
         headline: worst.map(|(rating, label)| Headline { label, rating }),
-        rail: latest.into_iter().map(|(_, entry)| entry).collect(),
+        entries: latest.into_iter().map(|(_, entry)| entry).collect(),
     }))
 }

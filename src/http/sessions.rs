@@ -94,7 +94,7 @@ impl From<SessionRow> for Row {
 /// A page of the sessions of a window.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Sessions {
+pub(super) struct Page {
     window: &'static str,
     sessions: Vec<Row>,
     next_cursor: Option<String>,
@@ -106,7 +106,7 @@ pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     asked: Asked,
-) -> Result<Json<Sessions>, ApiError> {
+) -> Result<Json<Page>, ApiError> {
     let window = asked.window()?;
     let query = SessionQuery {
         since: window.start(api.clock.now()),
@@ -121,7 +121,7 @@ pub(super) async fn list(
         limit: asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?,
     };
     let (sessions, next) = api.store.list_sessions(&project, &query).await?;
-    Ok(Json(Sessions {
+    Ok(Json(Page {
         window: window.as_str(),
         sessions: sessions.into_iter().map(Row::from).collect(),
         next_cursor: next.as_ref().map(cursor),

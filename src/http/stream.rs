@@ -197,6 +197,13 @@ impl Reader {
             return Ok(());
         }
         while since.elapsed() < LONGEST {
+            if quiet.elapsed() >= heartbeat {
+                // With the id: a reader whose filter lets nothing through resumes behind what it has no use for.
+                if self.hand(format!(": still here\nid: {}\n\n", self.seen)).await.is_err() {
+                    return Ok(());
+                }
+                quiet = stopwatch();
+            }
             let head = self.api.store.rail_head(&self.project).await?;
             if head > self.seen {
                 match self.page(head).await? {
@@ -205,13 +212,6 @@ impl Reader {
                     Err(Gone) => return Ok(()),
                 }
                 continue;
-            }
-            if quiet.elapsed() >= heartbeat {
-                // With the id: a reader whose filter lets nothing through resumes behind what it has no use for.
-                if self.hand(format!(": still here\nid: {}\n\n", self.seen)).await.is_err() {
-                    return Ok(());
-                }
-                quiet = stopwatch();
             }
             tokio::select! {
                 () = self.frames.closed() => return Ok(()),

@@ -1,4 +1,4 @@
-//! The bodies of deliveries: the documented JSON, a text for Slack, and an event for PagerDuty.
+//! The bodies of deliveries: the documented JSON, a text for Slack, and an event for `PagerDuty`.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -10,7 +10,7 @@ use crate::domain::ids::SessionId;
 use crate::domain::receiver::{ReceiverKind, ReceiverSpec};
 use crate::domain::span::hex;
 
-/// The longest summary and key that PagerDuty takes.
+/// The longest summary and key that `PagerDuty` takes.
 const PAGERDUTY_SUMMARY: usize = 1024;
 const PAGERDUTY_KEY: usize = 255;
 /// The longest text in a chat, in characters: more is cut there in any case.
@@ -44,14 +44,11 @@ fn generic(letter: Letter<'_>, public_url: &str) -> Value {
 
 fn slack(event: &Event, public_url: &str) -> Value {
     let title = format!("{}, {}", title(event.event_type), event.severity.as_str());
-    let mut text = format!("*{title}*\n{}", escaped(&cut(&event.summary, CHAT_TEXT)));
-    if let Some(agent) = &event.agent {
-        text.push_str(&format!("\nAgent: {}", escaped(&agent.name)));
-    }
-    if let Some(session) = &event.session {
-        text.push_str(&format!("\n<{}|Read the session's verdicts>", link(public_url, session)));
-    }
-    json!({"text": text})
+    let summary = escaped(&cut(&event.summary, CHAT_TEXT));
+    let agent = event.agent.as_ref().map(|agent| format!("\nAgent: {}", escaped(&agent.name))).unwrap_or_default();
+    let link = event.session.as_ref().map(|session| link(public_url, session));
+    let link = link.map(|url| format!("\n<{url}|Read the session's verdicts>")).unwrap_or_default();
+    json!({"text": format!("*{title}*\n{summary}{agent}{link}")})
 }
 
 fn pagerduty(letter: Letter<'_>, public_url: &str, routing_key: &str) -> Value {
@@ -87,13 +84,14 @@ fn pagerduty(letter: Letter<'_>, public_url: &str, routing_key: &str) -> Value {
 
 /// Where the verdicts of a session are read.
 fn link(public_url: &str, session: &SessionId) -> String {
-    let mut id = String::with_capacity(session.as_str().len());
-    for byte in session.as_str().bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => id.push(char::from(byte)),
-            other => id.push_str(&format!("%{other:02X}")),
-        }
-    }
+    let id: String = session
+        .as_str()
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect();
     format!("{public_url}/api/v1/agent-monitoring/sessions/{id}/rail")
 }
 

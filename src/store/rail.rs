@@ -45,8 +45,8 @@ pub(super) struct Heads(BTreeMap<String, Head>);
 
 impl Heads {
     /// Numbers so many verdicts of each project. From here on until the transaction ends nobody else numbers any.
-    pub(super) async fn number(tx: &mut Tx, verdicts: &BTreeMap<&str, i64>) -> Result<Self> {
-        let rows: Rows = verdicts.iter().map(|(project, count)| args![*project, *count]).collect();
+    pub(super) async fn number(tx: &mut Tx, verdicts: &BTreeMap<ProjectId, i64>) -> Result<Self> {
+        let rows: Rows = verdicts.iter().map(|(project, count)| args![project, *count]).collect();
         let mut heads = BTreeMap::new();
         for row in tx.bulk(&NUMBER, args![], rows).await? {
             let head = Head { last_number: row.int(1)?, has_receivers: row.int(2)? > 0, troubled: row.flag(3)? };
@@ -56,8 +56,8 @@ impl Heads {
     }
 
     /// The highest number given out in a project.
-    pub(super) fn last(&self, project: &str) -> i64 {
-        self.0.get(project).map_or(0, |head| head.last_number)
+    pub(super) fn last(&self, project: &ProjectId) -> i64 {
+        self.0.get(project.as_str()).map_or(0, |head| head.last_number)
     }
 
     /// Whether anybody wants to hear of a project's events.

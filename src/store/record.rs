@@ -368,18 +368,24 @@ impl NewVerdicts {
     /// before, since nobody else records verdicts of these projects from here on until it ends.
     pub(super) async fn write(self, tx: &mut Tx, now: Timestamp) -> Result<Heads> {
         tx.bulk(&INSERT_MEMBERS, args![], self.members).await?;
-        let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+        let mut counts: BTreeMap<ProjectId, i64> = BTreeMap::new();
         for (project, _) in &self.verdicts {
-            *counts.entry(project.as_str()).or_default() += 1;
+            match counts.get_mut(project) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(project.clone(), 1)),
+            }
         }
         let heads = Heads::number(tx, &counts).await?;
+        let mut numbers = counts;
+        for (project, number) in &mut numbers {
+            *number = heads.last(project) - *number;
+        }
         let mut rows = Rows::new();
-        let mut numbers: BTreeMap<&str, i64> =
-            counts.iter().map(|(project, count)| (*project, heads.last(project) - count)).collect();
-        for (project, row) in &self.verdicts {
-            let number = numbers.entry(project.as_str()).or_default();
+        for (project, mut row) in self.verdicts {
+            let number = numbers.entry(project).or_default();
             *number += 1;
-            rows.push(row.iter().cloned().chain([Arg::Int(Some(*number))]).collect());
+            row.push(Arg::Int(Some(*number)));
+            rows.push(row);
         }
         tx.bulk(&INSERT_VERDICTS, args![now], rows).await?;
         Ok(heads)

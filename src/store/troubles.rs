@@ -1,6 +1,6 @@
 //! Troubles: groups whose judging fails, from the first failed try to the next good verdict.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::engine::{Result, Rows, Tx, args};
 use super::rail::{self, Heads};
@@ -81,10 +81,10 @@ pub(super) async fn end<'a>(
     verdicts: impl Iterator<Item = (&'a ProjectId, &'a Verdict)>,
 ) -> Result<()> {
     let good = verdicts.filter(|(project, verdict)| heads.is_troubled(project) && !verdict.incomplete);
-    let ended: BTreeMap<(&ProjectId, &GroupId), ()> = good.map(|(project, it)| ((project, &it.group), ())).collect();
-    let rows: Rows = ended.keys().map(|(project, group)| args![*project, *group]).collect();
+    let ended: BTreeSet<(&ProjectId, &GroupId)> = good.map(|(project, it)| (project, &it.group)).collect();
+    let rows: Rows = ended.iter().map(|(project, group)| args![*project, *group]).collect();
     tx.bulk(&END, args![], rows).await?;
-    let mut projects: Vec<&ProjectId> = ended.into_keys().map(|(project, _)| project).collect();
+    let mut projects: Vec<&ProjectId> = ended.into_iter().map(|(project, _)| project).collect();
     projects.dedup();
     for project in projects {
         rail::look_for_troubles(tx, project).await?;

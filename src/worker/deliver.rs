@@ -27,6 +27,8 @@ pub struct DeliverSettings {
     pub lease: Micros,
     /// How long settled deliveries are kept.
     pub keep: Micros,
+    /// How long attempts under way may take once a stop was asked for. What is cut off is sent again by whoever takes over.
+    pub grace: Micros,
 }
 
 /// How often it is looked whether anything is owed.
@@ -75,7 +77,7 @@ impl Deliverer {
         &self.notifier
     }
 
-    /// Delivers until `cancel`; attempts under way are then finished.
+    /// Delivers until `cancel`; attempts under way are then finished, within the grace of a stop.
     pub async fn run(self: Arc<Self>, cancel: CancellationToken) {
         let mut under_way = JoinSet::new();
         let mut upkeep = tokio::time::interval(UPKEEP);
@@ -90,7 +92,9 @@ impl Deliverer {
                 () = tokio::time::sleep(TICK) => {}
             }
         }
-        while under_way.join_next().await.is_some() {}
+        let finish = async { while under_way.join_next().await.is_some() {} };
+        // Cut off with the set of them; their deliveries stay owed.
+        let _ = tokio::time::timeout(self.settings.grace.to_std(), finish).await;
     }
 
     /// Delivers until nothing more may be tried now.

@@ -224,14 +224,13 @@ impl Worker {
     async fn finish(&self, session: GatheredSession, catalogue: &Catalogue) -> PassReport {
         let (claim, assessments) = (session.claim.clone(), session.assessments.clone());
         let assessed = AssertUnwindSafe(self.assess(session, catalogue)).catch_unwind().await;
-        let end = match assessed {
-            Ok(end) => end,
-            Err(_) => {
-                tracing::error!(project = %claim.project, session = %claim.session, "judging panicked; please report this");
-                let end = self.crashed(claim, &assessments, "judging panicked");
-                self.tell_crash(&end, catalogue).await;
-                end
-            }
+        let end = if let Ok(end) = assessed {
+            end
+        } else {
+            tracing::error!(project = %claim.project, session = %claim.session, "judging panicked; please report this");
+            let end = self.crashed(claim, &assessments, "judging panicked");
+            self.tell_crash(&end, catalogue).await;
+            end
         };
         let endings = Endings::of(&end);
         let report = PassReport::of(endings, self.recorder.record(end).await);

@@ -121,13 +121,13 @@ async fn a_thousand_events(ctx: Ctx) {
         json!({"id": one.id, "timestamp": one.timestamp, "signature": one.signature, "body": one.text, "arrived": arrived,
                "secrets": secrets, "strangers": strangers})
     });
-    verify(lines.collect());
+    verify(&lines.collect::<Vec<_>>());
     let filter = DeliveryFilter { receiver: id, limit: EVENTS, state: "delivered".to_owned(), after: None };
     assert_eq!(ctx.store.deliveries(&ctx.project, &filter).await.unwrap().len(), EVENTS);
 }
 
 /// Has the Standard Webhooks library verify deliveries.
-fn verify(lines: Vec<Value>) {
+fn verify(lines: &[Value]) {
     let Some(interpreter) = python::interpreter(&["standardwebhooks==1.0.0"]) else { return };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client/verify.py");
     let mut child = Command::new(interpreter)
@@ -138,7 +138,7 @@ fn verify(lines: Vec<Value>) {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    for line in &lines {
+    for line in lines {
         writeln!(stdin, "{line}").unwrap();
     }
     drop(stdin);

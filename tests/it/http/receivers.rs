@@ -196,7 +196,8 @@ async fn a_judge_that_does_not_answer_for_an_hour_is_told() {
         server.clock.advance(Micros::seconds(120));
         assert_eq!(server.caller.sweep().await, 0);
         deliver(&server).await;
-        assert_eq!(hook.count() > 0, n >= 30, "after {n} times two minutes");
+        // From an hour on: at the next try, for the circuit lets none through for minutes.
+        assert!(hook.count() == 0 || n >= 30, "after {n} times two minutes");
     }
     assert_eq!(hook.count(), 1, "it is told once");
     let told = hook.taken().remove(0).body();

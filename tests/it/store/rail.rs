@@ -111,8 +111,7 @@ fn events(response: reqwest::Response) -> impl Stream<Item = (i64, Value)> {
 }
 
 /// Follows the rail, leaves after a few events, and resumes by the last id, until everything was seen.
-async fn follow(server: Arc<Server>, seed: u64, total: usize) -> Vec<(i64, String)> {
-    let dice = SeededEntropy::new(seed);
+async fn follow(server: Arc<Server>, dice: SeededEntropy, total: usize) -> Vec<(i64, String)> {
     let mut seen: Vec<(i64, String)> = Vec::new();
     while seen.len() < total {
         let last = seen.last().map_or(0, |(id, _)| *id);
@@ -139,7 +138,8 @@ async fn many_writers_and_readers(database: String, workers: u64) {
         writing.push(tokio::spawn(work(Arc::clone(&ctx), store, seed, Arc::clone(&done))));
     }
     let total = SESSIONS * ROUNDS * 2;
-    let reading: Vec<_> = (0..3).map(|seed| tokio::spawn(follow(Arc::clone(&server), 10 + seed, total))).collect();
+    let reading: Vec<_> =
+        (0..3).map(|seed| tokio::spawn(follow(Arc::clone(&server), SeededEntropy::new(10 + seed), total))).collect();
     for round in 0..ROUNDS {
         let turns = (0..SESSIONS).flat_map(|n| {
             let session = format!("s{n}");
@@ -227,8 +227,8 @@ async fn a_reader_that_takes_nothing_is_dropped_and_resumes_where_it_was() {
         text.extend_from_slice(&more);
     }
     let text = String::from_utf8(text).unwrap();
-    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
-    let last: i64 = ids.last().unwrap().parse().unwrap();
+    let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    let last: i64 = ids.next_back().unwrap().parse().unwrap();
     assert!(last > 0 && last < 400, "{last}: it was cut off in the middle");
     let mut rest = Box::pin(events(connect(&server, last).await));
     for expected in last + 1..=400 {

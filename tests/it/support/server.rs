@@ -203,6 +203,7 @@ pub fn deliver_settings() -> DeliverSettings {
         max_concurrency: 8,
         lease: Micros::seconds(20),
         keep: Micros::seconds(86_400),
+        grace: Micros::seconds(5),
     }
 }
 
