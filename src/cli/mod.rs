@@ -12,6 +12,7 @@ mod exit;
 mod explain;
 mod import;
 mod pause;
+mod preview;
 pub mod progress;
 mod reports;
 mod resweep;

@@ -58,7 +58,12 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         },
         streams: Arc::new(Semaphore::new(app.config.server.max_streams)),
     });
+    let scheduled = match app.scheduled_resweeps().await {
+        Ok(scheduled) => scheduled,
+        Err(error) => return fail(ExitCode::Database, &error),
+    };
     let grace = app.config.shutdown.grace.to_std();
+    let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
     let sweeping = worker::run(worker, app.config.sweep.schedule.clone(), cancel.clone());
     let delivering = deliverer.run(cancel.clone());
     // Whichever ends first takes the other along: a service without its API, or without its sweep, is no service.
@@ -67,7 +72,7 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         cancel.cancel();
         ended
     };
-    let (served, (), ()) = tokio::join!(serving, sweeping, delivering);
+    let (served, (), (), ()) = tokio::join!(serving, sweeping, ordering, delivering);
     match served {
         Ok(()) => ExitCode::Fine,
         Err(error) => fail(ExitCode::Failed, &format!("the API stopped: {error}")),
@@ -84,12 +89,17 @@ pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
         Ok(worker) => worker,
         Err(error) => return fail(ExitCode::Config, &error),
     };
+    let scheduled = match app.scheduled_resweeps().await {
+        Ok(scheduled) => scheduled,
+        Err(error) => return fail(ExitCode::Database, &error),
+    };
     let deliverer = match app.deliverer() {
         Ok(deliverer) => deliverer,
         Err(error) => return fail(ExitCode::Config, &error),
     };
     tracing::info!(schedule = schedule.as_str(), "working");
-    tokio::join!(worker::run(worker, schedule, cancel.clone()), deliverer.run(cancel));
+    let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
+    tokio::join!(worker::run(worker, schedule, cancel.clone()), ordering, deliverer.run(cancel));
     ExitCode::Fine
 }
 

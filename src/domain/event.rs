@@ -132,6 +132,7 @@ impl Event {
                 "gatedBy": composition.gated_by,
                 "coverage": composition.coverage,
                 "incomplete": verdict.incomplete,
+                "interim": verdict.interim,
                 "revision": read.revision,
                 "round": read.round,
                 "turns": verdict.turns,

@@ -59,6 +59,7 @@ struct Entry {
     evidence: BTreeSet<u32>,
     incomplete: bool,
     recomposed: bool,
+    interim: bool,
     revision: i64,
     round: i64,
     sequence: i64,
@@ -83,6 +84,7 @@ struct Point {
     rating: Option<Value>,
     incomplete: bool,
     recomposed: bool,
+    interim: bool,
     created_at: String,
     /// The members whose outcome is another than at the verdict before; empty at the first.
     moved: Vec<Moved>,
@@ -105,6 +107,7 @@ fn timeline(verdicts: &[VerdictRow]) -> Vec<Point> {
             rating: verdict.rating.map(number),
             incomplete: verdict.incomplete,
             recomposed: verdict.recomposed,
+            interim: verdict.interim,
             created_at: verdict.created_at.iso(),
             moved: before.map_or_else(Vec::new, |before| moved(&before.members, &verdict.members)),
         });
@@ -139,6 +142,7 @@ impl Entry {
             evidence: latest.members.iter().flat_map(|member| member.evidence.iter().copied()).collect(),
             incomplete: latest.incomplete,
             recomposed: latest.recomposed,
+            interim: latest.interim,
             revision: latest.read.revision,
             round: latest.read.round,
             sequence: latest.sequence,

@@ -13,6 +13,7 @@ mod explain;
 mod gather;
 mod history;
 mod ingest;
+mod interim;
 mod latest;
 mod lease;
 mod ledger;
@@ -61,11 +62,11 @@ pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, Pinn
 pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
 pub use latest::Latest;
-pub use lease::Claimed;
+pub use lease::{Caps, Claimed};
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use outbox::{HeldReceiver, Owed, Settled, Settlement};
 pub use plan::{Alarm, PlanSettings, Planned};
-pub use projects::{Key, Project};
+pub use projects::{DEFAULT_PROJECT, Key, Project};
 pub use rail::RailEntry;
 pub use receivers::ReceiverRow;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
@@ -74,7 +75,7 @@ pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use secrets::SigningSecrets;
-pub use sessions::{SessionOrder, SessionPlace, SessionQuery, SessionRow};
+pub use sessions::{Glimpse, SessionOrder, SessionPlace, SessionQuery, SessionRow};
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
 pub use troubles::FailedTry;
@@ -232,8 +233,9 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 32] = [
+static STATEMENTS: [&sql::Statements; 33] = [
     &blocks::ALL,
+    &interim::ALL,
     &actions::ALL,
     &alerts::ALL,
     &catalogue::ALL,

@@ -16,7 +16,8 @@ statements! {
     HEAD = "SELECT last_number FROM rails WHERE project_id = $1";
     AFTER = "SELECT verdict_id, group_id, group_name, group_version, revision, round, sequence, rating, mean, coverage,
             gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at,
-            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id, session_id, rail_number
+            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id, interim, session_id,
+            rail_number
         FROM verdicts WHERE project_id = $1 AND rail_number > $2 ORDER BY rail_number LIMIT $3";
     LOCK = "INSERT INTO rails (project_id, last_number, receivers, troubled) VALUES ($1, 0, 0, false)
         ON CONFLICT (project_id) DO UPDATE SET last_number = rails.last_number";
@@ -114,7 +115,7 @@ impl Store {
         let rows = self.db.read().await?.fetch(&AFTER, args![project, number, count(limit)]).await?;
         rows.iter()
             .map(|row| {
-                Ok(RailEntry { number: row.int(28)?, session: SessionId::trusted(row.text(27)?), verdict: read(row)? })
+                Ok(RailEntry { number: row.int(29)?, session: SessionId::trusted(row.text(28)?), verdict: read(row)? })
             })
             .collect()
     }

@@ -50,14 +50,14 @@ statements! {
             verdict_id Text, group_name Text, group_version Int, rating Real, mean Real, coverage Real, gated_by Text,
             justification Text, incomplete Flag, anchor_trace_id Text, agent_id Text, agent_name Text, last_turn_at Int,
             turns Int, spans Int, aggregation Text, pass_threshold Real, pass Int, scorecard Text, scorecard_score Real,
-            band Text, recomposed Flag, rail_number Int) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
+            band Text, recomposed Flag, interim Flag, rail_number Int) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
                 verdict_id, group_name, group_version, rating, mean, coverage, gated_by, justification, incomplete,
                 anchor_trace_id, agent_id, agent_name, last_turn_at, turns, spans, aggregation, pass_threshold, pass,
-                scorecard, scorecard_score, band, recomposed, rail_number, created_at)
+                scorecard, scorecard_score, band, recomposed, interim, rail_number, created_at)
             SELECT project_id, session_id, group_id, revision, round, sequence, verdict_id, group_name, group_version,
                 rating, mean, coverage, gated_by, justification, incomplete, anchor_trace_id, agent_id, agent_name,
                 last_turn_at, turns, spans, aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed,
-                rail_number, CAST($1 AS BIGINT) FROM v";
+                interim, rail_number, CAST($1 AS BIGINT) FROM v";
         INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
             outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
@@ -346,6 +346,7 @@ impl NewVerdicts {
             scored.map(|scored| scored.score),
             scored.map(|scored| scored.band.clone()),
             sequence > FIRST_SEQUENCE,
+            verdict.interim,
         ];
         self.verdicts.push((project.clone(), row));
         for (position, member) in (0..).zip(&verdict.members) {

@@ -37,6 +37,8 @@ statements! {
         FROM placed WHERE place > CAST($7 AS DOUBLE PRECISION) OR (place = CAST($7 AS DOUBLE PRECISION)
             AND (recent_at < $8 OR (recent_at = $8 AND session_id > $9)))
         ORDER BY place, recent_at DESC, session_id LIMIT $10";
+    BY_ID = "SELECT session_id, COALESCE(last_turn_at, last_arrival_at), turns + rootless FROM sessions
+        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
     @bulk {
         HEADS(1; session_id Text) = "SELECT v.session_id,
                 (SELECT h.name FROM spans h WHERE h.project_id = $1 AND h.session_id = v.session_id
@@ -55,6 +57,17 @@ statements! {
                     ORDER BY h.at DESC, h.span_id DESC LIMIT 1)
             FROM v";
     }
+}
+
+/// A session at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glimpse {
+    /// The session.
+    pub session: SessionId,
+    /// Its last turn's own place in time.
+    pub at: Timestamp,
+    /// Its turns, those whose root has not arrived included.
+    pub turns: i64,
 }
 
 /// A session as lists show it.
@@ -129,6 +142,18 @@ impl SessionQuery {
 }
 
 impl Store {
+    /// Up to `limit` sessions behind `after`, by their ids.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn glimpses(&self, project: &ProjectId, after: &str, limit: usize) -> Result<Vec<Glimpse>> {
+        let mut tx = self.db.read().await?;
+        let rows = tx.fetch(&BY_ID, args![project, after, count(limit)]).await?;
+        rows.iter()
+            .map(|row| Ok(Glimpse { session: SessionId::trusted(row.text(0)?), at: row.time(1)?, turns: row.int(2)? }))
+            .collect()
+    }
+
     /// Up to `limit` sessions with spans since `since`, most recent first.
     ///
     /// # Errors

@@ -11,10 +11,12 @@ mod explain;
 mod in_flight;
 mod panel;
 mod pass;
+mod preview;
 mod record;
 mod resweep;
 mod run;
 pub mod schedule;
+mod scheduled;
 mod trouble;
 mod vitals;
 
@@ -31,7 +33,7 @@ use crate::entropy::Entropy;
 use crate::scorers::custom::Customs;
 use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
-use crate::store::Store;
+use crate::store::{Caps, Store};
 
 pub use custom::DryRun;
 pub use deliver::{DeliverSettings, Deliverer, Tried};
@@ -39,6 +41,7 @@ pub use explain::Explanation;
 pub use pass::PassReport;
 pub use resweep::OrderError;
 pub use run::run;
+pub use scheduled::{Scheduled, order_on_schedule};
 pub use vitals::{Durations, Vitals};
 
 /// How a worker works.
@@ -52,6 +55,10 @@ pub struct WorkerSettings {
     pub limits: Limits,
     /// How long a group's judging may fail before receivers hear of it.
     pub failing_after: Micros,
+    /// After how long a session that never becomes quiet is judged all the same; zero is never.
+    pub max_session_age: Micros,
+    /// How many sessions may be in work at once over all workers, of one project and of one group.
+    pub caps: Caps,
     /// How long a session is leased; renewed while it is in work.
     pub lease: Micros,
     /// The most sessions in work at once.

@@ -9,7 +9,7 @@ use afterword::domain::ids::{ProjectId, SessionId};
 use afterword::domain::time::Micros;
 use afterword::entropy::SeededEntropy;
 use afterword::http::StreamSettings;
-use afterword::store::Store;
+use afterword::store::{Caps, Store};
 use futures::{Stream, StreamExt as _};
 use serde_json::Value;
 
@@ -62,7 +62,8 @@ async fn work(ctx: Arc<Ctx>, store: Store, seed: u64, done: Arc<AtomicBool>) {
     let dice = SeededEntropy::new(seed);
     while !done.load(Ordering::SeqCst) {
         let limit = 1 + usize::try_from(dice.below(7)).unwrap();
-        let claims = store.claim(None, "w", limit, ctx.now(), ctx.now() + Micros::seconds(300)).await.unwrap();
+        let claims =
+            store.claim(None, "w", limit, ctx.now(), ctx.now() + Micros::seconds(300), Caps::default()).await.unwrap();
         if claims.is_empty() {
             tokio::task::yield_now().await;
             continue;

@@ -18,7 +18,7 @@ use afterword::scorers::custom::Customs;
 use afterword::scorers::external::{ExternalClient, ExternalSettings};
 use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
-use afterword::store::{Store, StoreSettings};
+use afterword::store::{Caps, Store, StoreSettings};
 use afterword::worker::schedule::Schedule;
 use afterword::worker::{self, DeliverSettings, Deliverer, Worker, WorkerSettings};
 use secrecy::ExposeSecret as _;
@@ -91,6 +91,8 @@ pub struct Server {
     pub deliverer: Arc<Deliverer>,
     /// Its store.
     pub store: Store,
+    /// Its worker.
+    pub worker: Arc<Worker>,
     /// Where that store is.
     pub database: String,
     /// The clock that it goes by, unless the plan gave another.
@@ -150,7 +152,7 @@ impl Server {
         let api = Api {
             writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
             store: store.clone(),
-            worker,
+            worker: Arc::clone(&worker),
             clock,
             entropy,
             settings: ApiSettings {
@@ -170,7 +172,7 @@ impl Server {
         let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
-        Self { origin, caller, stranger, deliverer, store, database: url, clock: manual, stop, _folder: folder }
+        Self { origin, caller, stranger, deliverer, store, worker, database: url, clock: manual, stop, _folder: folder }
     }
 }
 
@@ -223,6 +225,8 @@ pub fn worker_settings() -> WorkerSettings {
         failing_after: Micros::seconds(3_600),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
+        max_session_age: Micros::ZERO,
+        caps: Caps::default(),
         lease: Micros::seconds(60),
         max_in_flight: 16,
         plan_batch: 100,
