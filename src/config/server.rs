@@ -27,6 +27,13 @@ pub struct Server {
     /// How long a reader of the rail may take nothing before it is dropped.
     #[serde(with = "length")]
     pub stream_patience: Micros,
+    /// How long a client may take to send the head of a request, and keep a connection without one.
+    #[serde(with = "length")]
+    pub head_timeout: Micros,
+    /// The most connections at the same time.
+    pub max_connections: usize,
+    /// How many requests a minute each key may make, where its own limit says nothing; 0 is no limit.
+    pub requests_per_minute: u32,
 }
 
 impl Default for Server {
@@ -38,6 +45,9 @@ impl Default for Server {
             max_streams: 100,
             stream_heartbeat: Micros::seconds(15),
             stream_patience: Micros::seconds(30),
+            head_timeout: Micros::seconds(15),
+            max_connections: 1_000,
+            requests_per_minute: 300_000,
         }
     }
 }
@@ -49,6 +59,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "max_streams", allowed: Allowed::Whole(0, 10_000) },
     Setting { key: "stream_heartbeat", allowed: Allowed::Length(Micros::seconds(1), Micros::seconds(300)) },
     Setting { key: "stream_patience", allowed: Allowed::Length(Micros::seconds(1), Micros::seconds(3_600)) },
+    Setting { key: "head_timeout", allowed: Allowed::Length(Micros::seconds(1), Micros::seconds(600)) },
+    Setting { key: "max_connections", allowed: Allowed::Whole(10, 1_000_000) },
+    Setting { key: "requests_per_minute", allowed: Allowed::Whole(0, 10_000_000) },
 ];
 
 fn check_listen(text: &str) -> Result<(), String> {

@@ -58,6 +58,9 @@ pub struct ReceiverSpec {
     /// The one agent whose events it wants; all, and those of no agent, where `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// Whether it is a channel of its agent's profile, and comes and goes with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_channel: bool,
     /// Whether it is sent anything. Switched off, it keeps what it is owed, and is owed nothing new.
     pub enabled: bool,
 }
@@ -69,6 +72,24 @@ impl ReceiverSpec {
         let agent = event.agent.as_ref().map(|agent| agent.id.as_str());
         let is_of_agent = self.agent_id.as_deref().is_none_or(|wanted| agent == Some(wanted));
         self.enabled && is_chosen && is_of_agent && event.severity >= self.minimum_severity
+    }
+
+    /// The receiver that a channel of an agent's profile asks for, `webhook:` and an address: the documented JSON of all the
+    /// agent's events. `None` for a channel of another kind.
+    pub fn of_channel(agent: &str, channel: &str) -> Option<Self> {
+        let url = channel.strip_prefix("webhook:")?.trim();
+        let is_address = url.starts_with("https://") || url.starts_with("http://");
+        is_address.then(|| Self {
+            name: format!("Channel of agent {agent}").chars().take(200).collect(),
+            kind: ReceiverKind::Generic,
+            url: url.to_owned(),
+            routing_key: None,
+            event_types: None,
+            minimum_severity: Severity::Low,
+            agent_id: Some(agent.to_owned()),
+            is_channel: true,
+            enabled: true,
+        })
     }
 
     /// Reads a new receiver from the wire. `null` counts as absent; without a kind it takes the documented JSON.
@@ -86,6 +107,7 @@ impl ReceiverSpec {
             event_types: None,
             minimum_severity: Severity::Low,
             agent_id: None,
+            is_channel: false,
             enabled: true,
         };
         let spec = blank.merged(object, &mut problems);

@@ -37,6 +37,8 @@ struct Shown {
     event_types: Option<Vec<EventType>>,
     minimum_severity: Severity,
     agent_id: Option<String>,
+    /// Whether it is a channel of that agent's profile, and comes and goes with it.
+    is_channel: bool,
     enabled: bool,
     circuit: Circuit,
     /// Failed attempts in a row, and why the last one failed.
@@ -61,6 +63,7 @@ impl Shown {
             event_types: row.spec.event_types,
             minimum_severity: row.spec.minimum_severity,
             agent_id: row.spec.agent_id,
+            is_channel: row.spec.is_channel,
             enabled: row.spec.enabled,
             failures: row.failures,
             last_error: row.last_error,

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::error::ApiError;
 use crate::domain::ids::check_id;
@@ -27,6 +28,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         check_id(&id).map_err(|problem| ApiError::bad_request(format!("The id in the path {problem}")))?;
         Ok(Self(id))
     }
+}
+
+/// The name in a body of something that is made by its name alone.
+pub(super) fn named(body: &Value, what: &str) -> Result<String, ApiError> {
+    let name = body.get("name").and_then(Value::as_str).map(str::trim).unwrap_or_default();
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!("{what} name is required")));
+    }
+    if name.chars().count() > 200 || name.contains(char::is_control) {
+        return Err(ApiError::bad_request("name must be 1-200 characters, none of them a control character"));
+    }
+    Ok(name.to_owned())
 }
 
 /// The query's parameters; those that a route does not know are ignored.
@@ -50,7 +63,7 @@ pub(super) fn cursor(place: &impl Serialize) -> String {
 
 impl Asked {
     /// A parameter; an empty one counts as absent.
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 

@@ -1,6 +1,7 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod agents;
 mod alerts;
 mod blocks;
 mod candidates;
@@ -14,6 +15,7 @@ mod gather;
 mod history;
 mod ingest;
 mod interim;
+mod keys;
 mod latest;
 mod lease;
 mod ledger;
@@ -51,6 +53,7 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
+pub use agents::{AgentRow, SavedProfile};
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
@@ -61,12 +64,13 @@ pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
+pub use keys::{Key, KeyDraft, KeyRow};
 pub use latest::Latest;
 pub use lease::{Caps, Claimed};
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use outbox::{HeldReceiver, Owed, Settled, Settlement};
 pub use plan::{Alarm, PlanSettings, Planned};
-pub use projects::{DEFAULT_PROJECT, Key, Project};
+pub use projects::{DEFAULT_PROJECT, Project};
 pub use rail::RailEntry;
 pub use receivers::ReceiverRow;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
@@ -76,8 +80,8 @@ pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use secrets::SigningSecrets;
 pub use sessions::{Glimpse, SessionOrder, SessionPlace, SessionQuery, SessionRow};
-pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
-pub use spans::{SpanRow, api_id};
+pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
+pub use spans::{RootPlace, SpanRow, api_id};
 pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};
 
@@ -233,16 +237,18 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 33] = [
+static STATEMENTS: [&sql::Statements; 35] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
+    &agents::ALL,
     &alerts::ALL,
     &catalogue::ALL,
     &census::ALL,
     &deliveries::ALL,
     &history::ALL,
     &ingest::ALL,
+    &keys::ALL,
     &latest::ALL,
     &ledger::ALL,
     &outbox::ALL,

@@ -1,12 +1,16 @@
 //! Receivers: made, edited, deleted, and read with how they do.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::catalogue::{from_json, to_json};
-use super::engine::{Result, Row, args};
+use super::engine::{Result, Row, Tx, args};
 use super::sql::statements;
 use super::{Store, rail, retrying};
+use crate::domain::agent_profile::AgentProfile;
 use crate::domain::ids::ProjectId;
 use crate::domain::receiver::ReceiverSpec;
 use crate::domain::time::Timestamp;
+use crate::entropy::Entropy;
 
 statements! {
     LIST = "SELECT r.receiver_id, r.spec, r.failures, r.due_at, r.last_error, r.created_at, r.updated_at,
@@ -25,6 +29,7 @@ statements! {
                 AND d.receiver_id = $2 AND d.state = 'pending') THEN CAST($5 AS BIGINT) ELSE NULL END
         WHERE project_id = $1 AND receiver_id = $2";
     DELETE = "DELETE FROM receivers WHERE project_id = $1 AND receiver_id = $2";
+    LOCK_ALL = "SELECT receiver_id, spec FROM receivers WHERE project_id = $1 ORDER BY receiver_id FOR UPDATE";
     FORGET = "DELETE FROM deliveries WHERE project_id = $1 AND receiver_id = $2";
 }
 
@@ -133,6 +138,41 @@ impl Store {
         tx.commit().await?;
         Ok(deleted > 0)
     }
+}
+
+/// Has the webhooks among the channels of an agent's profile be receivers of its events while the profile is enabled, and no
+/// others. Those that stay keep what they are owed.
+pub(super) async fn follow_channels(
+    tx: &mut Tx,
+    entropy: &dyn Entropy,
+    project: &ProjectId,
+    agent: &str,
+    profile: &AgentProfile,
+    now: Timestamp,
+) -> Result<()> {
+    let channels = profile.channels.iter().filter(|_| profile.enabled);
+    let wanted: BTreeMap<String, ReceiverSpec> = channels
+        .filter_map(|channel| ReceiverSpec::of_channel(agent, channel))
+        .map(|spec| (spec.url.clone(), spec))
+        .collect();
+    rail::lock(tx, project).await?;
+    let mut known = BTreeSet::new();
+    for row in tx.fetch(&LOCK_ALL, args![project]).await? {
+        let (id, spec): (String, ReceiverSpec) = (row.text(0)?, from_json(&row.text(1)?)?);
+        if !spec.is_channel || spec.agent_id.as_deref() != Some(agent) {
+            continue;
+        }
+        if wanted.contains_key(&spec.url) {
+            known.insert(spec.url);
+        } else {
+            tx.execute(&DELETE, args![project, &id]).await?;
+            tx.execute(&FORGET, args![project, &id]).await?;
+        }
+    }
+    for spec in wanted.values().filter(|spec| !known.contains(&spec.url)) {
+        tx.execute(&INSERT, args![project, entropy.id(), to_json(spec)?, spec.enabled, now]).await?;
+    }
+    rail::count_receivers(tx, project).await
 }
 
 fn read(row: &Row) -> Result<ReceiverRow> {

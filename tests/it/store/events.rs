@@ -30,6 +30,7 @@ contract! {
     a_receiver_that_is_off_keeps_what_it_is_owed_and_a_deleted_one_forgets_it,
     settled_deliveries_are_forgotten_after_a_while,
     deliveries_are_listed_page_by_page,
+    webhooks_among_the_channels_of_a_profile_are_receivers_of_its_agent,
 }
 
 fn spec(name: &str, change: &Value) -> ReceiverSpec {
@@ -341,6 +342,41 @@ async fn settled_deliveries_are_forgotten_after_a_while(ctx: Ctx) {
     ctx.clock.advance(Micros::seconds(1));
     assert_eq!(ctx.store.prune_deliveries(ctx.now()).await.unwrap(), 1);
     assert_eq!(ctx.count("deliveries").await, 1, "what is owed stays");
+}
+
+async fn webhooks_among_the_channels_of_a_profile_are_receivers_of_its_agent(ctx: Ctx) {
+    let own = receiver(&ctx, "own", &json!({"eventTypes": ["recovered"]})).await;
+    let set = async |agent: &str, patch: Value| {
+        let changed =
+            ctx.store.change_agent_profile(&ctx.project, agent, ctx.now(), |profile| profile.patched(&patch)).await;
+        changed.unwrap().unwrap();
+        let rows = ctx.store.receivers(&ctx.project).await.unwrap();
+        let channels = rows.into_iter().filter(|row| row.spec.is_channel);
+        let mut known: Vec<(String, String)> = channels.map(|row| (row.spec.url, row.id)).collect();
+        known.sort_unstable();
+        known
+    };
+    let both =
+        json!({"channels": ["webhook:https://a.example/x", "webhook:https://b.example", "email:me@example.com"]});
+    let known = set("agent", both.clone()).await;
+    assert_eq!(
+        known.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(),
+        ["https://a.example/x", "https://b.example"]
+    );
+    assert_eq!(set("stranger", json!({"channels": ["webhook:https://c.example"]})).await.len(), 3);
+    ctx.group(&live("g")).await;
+    ctx.session("s", 2).await;
+    ctx.clock.advance(Micros::seconds(120));
+    ctx.sweep(1.0).await;
+    assert_eq!(types(&ctx, &known[0].1).await, ["below_threshold"]);
+    assert_eq!(types(&ctx, &own).await, [""; 0]);
+    assert_eq!(ctx.count("deliveries").await, 2, "the stranger's channel hears nothing");
+
+    let fewer = set("agent", json!({"channels": ["webhook:https://a.example/x"]})).await;
+    assert_eq!(fewer[0], known[0], "what stays keeps its id and what it is owed");
+    assert_eq!((fewer.len(), types(&ctx, &known[0].1).await.len()), (2, 1));
+    assert_eq!(set("agent", json!({"enabled": false})).await.len(), 1);
+    assert_eq!(ctx.count("deliveries").await, 0);
 }
 
 async fn deliveries_are_listed_page_by_page(ctx: Ctx) {

@@ -8,6 +8,7 @@ pub mod ctx;
 mod events;
 mod history;
 mod ingest;
+mod keys;
 mod lists;
 mod opening;
 mod planning;

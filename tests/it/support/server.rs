@@ -10,7 +10,7 @@ use afterword::domain::quarantine::Limits;
 use afterword::domain::retry::Backoff;
 use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
-use afterword::http::{self, Api, ApiSettings, StreamSettings};
+use afterword::http::{self, Api, ApiSettings, Connections, Rates, StreamSettings};
 use afterword::ingest::writer::{Writer, WriterSettings};
 use afterword::notify::{Notifier, NotifySettings};
 use afterword::scorers::code::{CodeScorers, CodeSettings};
@@ -56,6 +56,10 @@ pub struct Plan<'a> {
     pub stream: StreamSettings,
     /// How many of them there may be.
     pub max_streams: usize,
+    /// How many requests a minute each key may make; 0 is no limit.
+    pub requests_per_minute: u32,
+    /// How connections are treated.
+    pub connections: Connections,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -74,6 +78,8 @@ impl Default for Plan<'_> {
             outgoing: None,
             stream: StreamSettings { heartbeat: Duration::from_secs(15), patience: Duration::from_secs(30) },
             max_streams: 10,
+            requests_per_minute: 0,
+            connections: Connections::default(),
             clock: None,
         }
     }
@@ -158,6 +164,7 @@ impl Server {
             settings: ApiSettings {
                 body_limit_bytes: BODY_LIMIT,
                 request_timeout: plan.request_timeout,
+                requests_per_minute: plan.requests_per_minute,
                 lookback: Micros::seconds(86_400),
                 sweep_patience: plan.sweep_patience,
                 secret_overlap: Micros::seconds(86_400),
@@ -166,10 +173,11 @@ impl Server {
             deliverer: Arc::clone(&deliverer),
             streams: Arc::new(Semaphore::new(plan.max_streams)),
             stop: stop.clone(),
+            rates: Rates::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
+        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), plan.connections);
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
         Self { origin, caller, stranger, deliverer, store, worker, database: url, clock: manual, stop, _folder: folder }
