@@ -1,4 +1,6 @@
 //! The command line: its commands and their options. `--help` is written here.
+//!
+//! Over 450 lines, a third of them tests: the options of one command are found beside those of the others.
 
 #![allow(clippy::doc_markdown, reason = "the texts here are printed as they stand, where backticks would be noise")]
 
@@ -8,6 +10,9 @@ use clap::{Parser, Subcommand};
 
 pub use super::bench::{
     BenchApiArgs, BenchEmptySweepArgs, BenchEvalArgs, BenchIngestArgs, BenchStartArgs, BenchSweepArgs,
+};
+pub use super::delivery_args::{
+    DeliveriesCommand, DeliveriesListArgs, ReceiverTestArgs, ReceiversCommand, ReceiversListArgs, RedeliverArgs,
 };
 pub use super::eval::EvalArgs;
 use super::exit;
@@ -86,6 +91,12 @@ pub enum Command {
     Recompose(RecomposeArgs),
     /// Print a group's figures over a period, with bars
     Summary(SummaryArgs),
+    /// List what receivers were sent and are owed, or send it once more
+    #[command(subcommand)]
+    Deliveries(DeliveriesCommand),
+    /// List the receivers of a project, or try one out
+    #[command(subcommand)]
+    Receivers(ReceiversCommand),
     /// Bring the database to this version and exit
     Migrate,
     /// Check the configuration and print what is in effect, without secrets
@@ -361,6 +372,19 @@ mod tests {
         assert_eq!(command("demo"), Command::Demo(DemoArgs { keep: None }));
         let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into() };
         assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
+        let list = DeliveriesListArgs {
+            receiver: Some("r".into()),
+            state: Some("dead".into()),
+            limit: 50,
+            project: "Default".into(),
+        };
+        let list = Command::Deliveries(DeliveriesCommand::List(list));
+        assert_eq!(command("deliveries list --receiver r --state dead"), list);
+        let again = RedeliverArgs { id: None, dead: Some("r".into()), project: "Shop".into() };
+        let again = Command::Deliveries(DeliveriesCommand::Redeliver(again));
+        assert_eq!(command("deliveries redeliver --dead r --project Shop"), again);
+        let test = ReceiverTestArgs { id: "r".into(), project: "Default".into() };
+        assert_eq!(command("receivers test r"), Command::Receivers(ReceiversCommand::Test(test)));
         let key = KeyCreateArgs {
             project: "Default".into(),
             name: "ci".into(),
@@ -417,7 +441,14 @@ mod tests {
     #[test]
     fn ids_that_no_session_can_have_and_missing_arguments_are_usage_errors() {
         let long = "x".repeat(513);
-        for line in [format!("sample {long} g"), "sample s".into(), "import".into(), "bench sweep --turns 1".into()] {
+        for line in [
+            format!("sample {long} g"),
+            "sample s".into(),
+            "import".into(),
+            "bench sweep --turns 1".into(),
+            "deliveries redeliver".into(),
+            "deliveries redeliver a --dead r".into(),
+        ] {
             assert_eq!(read(&line).unwrap_err().exit_code(), 2, "{line}");
         }
         assert_eq!(read("swep").unwrap_err().kind(), ErrorKind::InvalidSubcommand);

@@ -8,8 +8,8 @@ use super::args::{Args, Command, EvalArgs, ResweepArgs, SampleArgs, SampleComman
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, demo, eval, explain, fail, import, keys, pause, preview, print, reports,
-    resweep, sample, serve,
+    ExitCode, bench, check_config, compose, deliveries, demo, eval, explain, fail, import, keys, pause, preview, print,
+    reports, resweep, sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
@@ -66,6 +66,8 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
+        | Command::Deliveries(_)
+        | Command::Receivers(_)
         | Command::Sample(_)
         | Command::Pause(_)
         | Command::Resume(_)
@@ -96,6 +98,8 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
+        Command::Deliveries(command) => ended(deliveries::deliveries(&app, command, style).await),
+        Command::Receivers(command) => ended(deliveries::receivers(&app, command, style).await),
         Command::Sample(SampleArgs { stored: Some(SampleCommand::Preview(args)), .. }) => match app.worker() {
             Ok(worker) => ended(preview::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),

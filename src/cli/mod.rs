@@ -5,6 +5,8 @@ pub mod bench;
 pub mod check_config;
 pub mod commands;
 pub mod compose;
+mod deliveries;
+mod delivery_args;
 mod demo;
 mod eval;
 mod exit;

@@ -34,7 +34,7 @@ pub struct Turn {
 }
 
 /// The agent that held a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Agent {
     /// What identifies it: the client's agent id, else its name.
     pub id: String,

@@ -6,6 +6,7 @@ mod auth;
 mod body;
 mod custom;
 mod datasets;
+mod deliveries;
 mod error;
 mod evaluation_settings;
 mod explain;
@@ -19,7 +20,9 @@ mod otlp;
 mod patterns;
 mod pause;
 mod projects;
+mod rail;
 mod rates;
+mod receivers;
 mod recompose;
 mod release;
 mod reports;
@@ -38,6 +41,7 @@ mod sessions;
 mod settings;
 mod signals;
 mod spans;
+mod stream;
 mod sweep;
 mod usage;
 mod wire;
@@ -45,6 +49,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -52,6 +57,7 @@ use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::ingest::writer::Writer;
 use crate::store::Store;
+use crate::worker::Deliverer;
 use crate::worker::Worker;
 
 pub use rates::Rates;
@@ -60,6 +66,7 @@ pub use routes::{Route, router, routes};
 pub use run_wire::RunDetail;
 pub use runs::{MOST_ROWS, TOLERANCE};
 pub use serve::{Connections, serve};
+pub use stream::StreamSettings;
 
 /// How the API behaves.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +83,10 @@ pub struct ApiSettings {
     /// How long a sweep by hand may go on before it is cut short; with the worker's grace it must end within the 300 seconds
     /// that clients wait.
     pub sweep_patience: Duration,
+    /// How long calls are signed with the secret before too, once it was rotated.
+    pub secret_overlap: Micros,
+    /// How readers of the rail are served.
+    pub stream: StreamSettings,
 }
 
 /// Everything that answering requests takes.
@@ -87,6 +98,10 @@ pub struct Api {
     pub writer: Writer,
     /// What sweeps by hand are carried out with.
     pub worker: Arc<Worker>,
+    /// What receivers are told with.
+    pub deliverer: Arc<Deliverer>,
+    /// One permit for each reader that may follow a rail.
+    pub streams: Arc<Semaphore>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Where fresh span ids come from.

@@ -11,9 +11,9 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, custom, datasets, evaluation_settings, explain, groups, guard, health, judges, keys,
-    metrics, otlp, patterns, pause, projects, recompose, release, reports, resweeps, runs, sample, scorecards, scores,
-    secret, sessions, settings, signals, spans, sweep, usage,
+    Api, agents, approvals, custom, datasets, deliveries, evaluation_settings, explain, groups, guard, health, judges,
+    keys, metrics, otlp, patterns, pause, projects, rail, receivers, recompose, release, reports, resweeps, runs,
+    sample, scorecards, scores, secret, sessions, settings, signals, spans, stream, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -172,6 +172,8 @@ fn results() -> Table {
         .post(Operate, "/agent-monitoring/sessions/{id}/release", release::session)
         .get(Read, "/agent-monitoring/sessions/{id}/scores", scores::of_session)
         .get(Read, "/agent-monitoring/sessions/{id}/explain", explain::session)
+        .get(Read, "/agent-monitoring/sessions/{id}/rail", rail::of_session)
+        .get(Read, "/agent-monitoring/rail/stream", stream::follow)
         .get(Read, "/agent-monitoring/usage", usage::read)
         .get(Read, "/monitor/signals", signals::list)
         .get(Read, "/monitor/signals/{id}", signals::read)
@@ -202,6 +204,16 @@ fn access() -> Table {
     Table::new()
         .get(Operate, "/agent-monitoring/signing-secret", secret::read)
         .post(Operate, "/agent-monitoring/signing-secret/rotate", secret::rotate)
+        .get(Read, "/agent-monitoring/receivers", receivers::list)
+        .post(Manage, "/agent-monitoring/receivers", receivers::create)
+        .get(Read, "/agent-monitoring/receivers/{id}", receivers::read)
+        .put(Manage, "/agent-monitoring/receivers/{id}", receivers::update)
+        .delete(Manage, "/agent-monitoring/receivers/{id}", receivers::remove)
+        .post(Operate, "/agent-monitoring/receivers/{id}/test", receivers::test)
+        .post(Operate, "/agent-monitoring/receivers/{id}/redeliver", receivers::redeliver)
+        .get(Read, "/agent-monitoring/deliveries", deliveries::list)
+        .get(Read, "/agent-monitoring/deliveries/{id}", deliveries::read)
+        .post(Operate, "/agent-monitoring/deliveries/{id}/redeliver", deliveries::redeliver)
         .get(Read, "/agent-monitoring/settings/redaction", settings::redaction)
         .put(Manage, "/agent-monitoring/settings/redaction", settings::set_redaction)
         .get(Read, "/agents", agents::list)

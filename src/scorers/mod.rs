@@ -10,7 +10,7 @@ pub mod judge;
 mod limiter;
 pub mod pattern;
 mod provider;
-mod signing;
+pub(crate) mod signing;
 
 use std::sync::Arc;
 use std::time::Duration;

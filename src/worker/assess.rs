@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Worker;
 use super::panel::{Answers, Panel, Waits, Wanted};
+use super::trouble::Attempted;
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::block::{Block, Blocks, Cause};
 use crate::domain::compose::{self, Opinion};
@@ -308,6 +309,8 @@ impl Worker {
                 for (due, read) in due {
                     let end = self.conclude(&due, read, reading, &answers, now);
                     self.block_if_held(&claim.project, &due, &end, &answers, now).await;
+                    let out_of_budget = due.panel.waits(&answers).out_of_budget;
+                    self.tell_trouble(tried(claim, due.group), &end, out_of_budget).await;
                     tries.push(end);
                 }
             }
@@ -383,6 +386,15 @@ impl Worker {
         Try { group: group.clone(), ending, verdict: None }
     }
 
+    /// Tells of tries that a bug cut short.
+    pub(super) async fn tell_crash(&self, end: &SessionEnd, catalogue: &Catalogue) {
+        for attempt in &end.tries {
+            if let Some(group) = catalogue.groups.get(&(end.claim.project.clone(), attempt.group.clone())) {
+                self.tell_trouble(tried(&end.claim, group), attempt, false).await;
+            }
+        }
+    }
+
     /// The end of a try that a bug cut short: every due assessment of the session had an error of our own.
     pub(super) fn crashed(&self, claim: Claimed, assessments: &[(GroupId, Assessment)], error: &str) -> SessionEnd {
         let now = self.clock.now();
@@ -394,6 +406,10 @@ impl Worker {
         });
         SessionEnd { tries: tries.collect(), claim }
     }
+}
+
+fn tried<'a>(claim: &'a Claimed, group: &'a GatheredGroup) -> Attempted<'a> {
+    Attempted { project: &claim.project, group: &group.id, group_name: &group.spec.name, session: &claim.session }
 }
 
 /// How many tries there will have been after this one.

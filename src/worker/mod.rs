@@ -7,6 +7,7 @@ mod assess;
 mod blocks;
 mod custom;
 mod dataset;
+mod deliver;
 mod explain;
 mod gate;
 mod grade;
@@ -23,6 +24,7 @@ pub mod schedule;
 mod scheduled;
 #[cfg(test)]
 mod sim;
+mod trouble;
 mod vitals;
 
 use std::sync::Arc;
@@ -42,6 +44,7 @@ use crate::store::{Caps, Retention, Store};
 
 pub use custom::DryRun;
 pub use dataset::{Rescored, RunError, Submitted};
+pub use deliver::{DeliverSettings, Deliverer, Tried};
 pub use explain::Explanation;
 pub use gate::{GateAnswer, GateOrder};
 pub use pass::PassReport;
@@ -59,6 +62,8 @@ pub struct WorkerSettings {
     pub retry: RetryPolicy,
     /// From which size on sessions are held.
     pub limits: Limits,
+    /// How long a group's judging may fail before receivers hear of it.
+    pub failing_after: Micros,
     /// After how long a session that never becomes quiet is judged all the same; zero is never.
     pub max_session_age: Micros,
     /// How many sessions may be in work at once over all workers, of one project and of one group.
@@ -96,6 +101,7 @@ pub struct Worker {
     recorder: record::Recorder,
     keeper: keep::Keeper,
     vitals: Vitals,
+    told_lately: trouble::ToldLately,
     raised: blocks::Raised,
     /// What judges are being asked, by project and reuse key.
     in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
@@ -133,6 +139,7 @@ impl Worker {
             recorder,
             // A loop that claims gives a sign whenever it renews its leases, three times within one.
             vitals: Vitals::new(settings.lease.to_std()),
+            told_lately: trouble::ToldLately::default(),
             raised: blocks::Raised::default(),
             in_flight: in_flight::InFlight::default(),
         })

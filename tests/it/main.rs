@@ -5,7 +5,9 @@
 mod code;
 mod commands;
 mod crash;
+mod crash_delivery;
 mod crewai;
+mod deliver;
 mod demo;
 mod demo_data;
 mod eval;

@@ -14,6 +14,8 @@ mod keys;
 mod milestone;
 mod operations;
 mod otlp;
+mod rail;
+mod receivers;
 mod resweeps;
 mod runs;
 mod scorecards;
