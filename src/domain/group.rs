@@ -153,9 +153,9 @@ pub struct ScorerFacts {
 }
 
 impl GroupSpec {
-    /// Whether it scores whole sessions of live traffic.
-    pub fn scores_sessions_live(&self) -> bool {
-        self.online.as_ref().is_some_and(|online| online.enabled && online.scope == Scope::Session)
+    /// What it scores of live traffic; `None` where it scores none.
+    pub fn live_scope(&self) -> Option<Scope> {
+        self.online.as_ref().filter(|online| online.enabled).map(|online| online.scope)
     }
 
     /// Reads a new group from the wire.

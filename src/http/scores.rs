@@ -18,7 +18,7 @@ use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
 use crate::domain::redact::Counts;
-use crate::domain::signal::group_key;
+use crate::domain::signal::scored_key;
 use crate::domain::verdict::{MemberReport, ScorerKind};
 use crate::store::VerdictRow;
 
@@ -36,7 +36,7 @@ struct Score {
     drift_span_id: Option<String>,
     findings: [Value; 0],
     span_count: i64,
-    judge_model: &'static str,
+    judge_model: String,
     created_at: String,
     group_name: String,
     group_version: i64,
@@ -138,13 +138,13 @@ impl Score {
         Some(Self {
             id: verdict.id.into(),
             session_id: session.to_string(),
-            kind: group_key(verdict.group.as_str()),
+            kind: scored_key(verdict.group.as_str(), verdict.judge_model.as_deref()),
             rating: number(verdict.rating?),
             justification: verdict.justification,
             drift_span_id: None,
             findings: [],
             span_count: verdict.spans,
-            judge_model: "scorer-group",
+            judge_model: verdict.judge_model.unwrap_or_else(|| "scorer-group".to_owned()),
             created_at: verdict.created_at.iso(),
             group_name: verdict.group_name,
             group_version: verdict.group_version,

@@ -22,13 +22,15 @@ pub struct Customs {
     pub code: Arc<CodeScorers>,
 }
 
-/// What a script's handler is called with about a session: what was said, split by speaker, and the anchor's spans.
+/// What a script's handler is called with: what was said, split by speaker, and the spans of the session's anchor, or of the
+/// single trace, whose root's metadata comes along.
 pub fn code_input(conversation: &Conversation, sides: &Sides<'_>) -> CodeInput {
+    let root_metadata = conversation.root().and_then(|root| root.span.body.metadata.as_ref());
     CodeInput {
         input: Value::from(sides.input),
         output: Value::from(sides.output),
         expected: None,
-        metadata: Value::Object(serde_json::Map::new()),
+        metadata: root_metadata.cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new())),
         spans: conversation.anchor.iter().map(SpanView::from).collect(),
     }
 }

@@ -226,12 +226,16 @@ impl JudgeClient {
         own.unwrap_or(&self.settings.model)
     }
 
-    /// The question of a rubric about a whole session, sized for its model.
+    /// The question of a rubric about a whole session or a single trace, sized for its model.
     ///
     /// # Errors
     /// The failed outcome, where the transcript can't be shortened enough.
     pub fn question(&self, rubric: &Rubric, conversation: &Conversation) -> Result<Question, Outcome> {
-        Question::of_session(rubric, conversation, self.prompt_tokens(self.model_for(rubric)))
+        let tokens = self.prompt_tokens(self.model_for(rubric));
+        if conversation.is_trace() {
+            return Question::of_trace(rubric, conversation, tokens);
+        }
+        Question::of_session(rubric, conversation, tokens)
     }
 
     /// The model that is asked where no rubric names one.

@@ -299,7 +299,12 @@ mod tests {
         sqlx::query("PRAGMA max_page_count = 100").execute(writer).await.expect("a limit");
         let mut accepted = 0;
         let error = loop {
-            let arrival = Arrival { project: project.clone(), spans: vec![span(accepted)], margin: Micros::ZERO };
+            let arrival = Arrival {
+                project: project.clone(),
+                spans: vec![span(accepted)],
+                margin: Micros::ZERO,
+                trace_settle: Micros::ZERO,
+            };
             match store.ingest(&[arrival], now).await {
                 Ok(_) => accepted += 1,
                 Err(error) => break error,

@@ -13,7 +13,7 @@ use super::engine::{Result, Row, Rows, Tx, args};
 use super::sql::statements;
 use super::{Store, quarantine, retrying};
 use crate::domain::ids::{ProjectId, SessionId};
-use crate::domain::plan::{self, LiveGroup, Standing};
+use crate::domain::plan::{self, LiveGroup, Patience, Standing};
 use crate::domain::quarantine::{Limits, Size};
 use crate::domain::time::{Micros, Timestamp};
 
@@ -31,7 +31,7 @@ statements! {
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
     SESSIONS_FROM = "SELECT session_id, last_arrival_at FROM sessions
-        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3 FOR UPDATE";
+        WHERE project_id = $1 AND session_id > $2 AND session_id >= ' ' ORDER BY session_id LIMIT $3 FOR UPDATE";
     MOVE_ON = "UPDATE reconsiderations SET position = $2 WHERE project_id = $1";
     FORGET = "DELETE FROM reconsiderations WHERE project_id = $1";
     @bulk {
@@ -66,12 +66,21 @@ statements! {
 pub struct PlanSettings {
     /// How long a turn whose root has not arrived keeps its session from being quiet.
     pub root_grace: Micros,
+    /// How long after its last new content a trace is judged by itself.
+    pub trace_settle: Micros,
     /// How many errors of our own end the trying.
     pub max_attempts: i64,
     /// The most sessions in one transaction.
     pub batch: usize,
     /// From which size on sessions are held.
     pub limits: Limits,
+}
+
+impl PlanSettings {
+    /// How long to wait for what may still come.
+    pub const fn patience(&self) -> Patience {
+        Patience { root_grace: self.root_grace, trace_settle: self.trace_settle }
+    }
 }
 
 /// What one batch of planning did.
@@ -134,11 +143,12 @@ impl Store {
     ) -> Result<Planned> {
         let mut tx = self.db.write().await?;
         let (sessions, sizes, last) = due(&mut tx, project, horizon, after, settings.batch).await?;
-        let measured = sessions.iter().zip(sizes).map(|((project, it), size)| (project, &it.session, size));
+        let measured = sessions.iter().zip(sizes).filter(|((_, it), _)| !it.session.is_trace());
+        let measured = measured.map(|((project, it), size)| (project, &it.session, size));
         let in_quarantine = quarantine::hold(&mut tx, self.entropy.as_ref(), settings.limits, measured, now).await?;
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
-        let planned = decide(&sessions, &in_quarantine, &groups, now, settings.root_grace);
+        let planned = decide(&sessions, &in_quarantine, &groups, now, settings.patience());
         let (looked_at, wanted) = (sessions.len(), planned.raised);
         tx.bulk(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
         tx.bulk(&RAISE, args![now], planned.raise).await?;
@@ -164,8 +174,8 @@ impl Store {
         Ok(mended)
     }
 
-    /// Arms up to `limit` sessions of one project whose live profiles changed, so that they are considered again. Answers
-    /// whether there is more to do.
+    /// Arms up to `limit` sessions of one project whose live profiles changed, so that they are considered again; traces that
+    /// are judged by themselves are not. Answers whether there is more to do.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -246,7 +256,7 @@ fn decide(
     held: &BTreeSet<(ProjectId, SessionId)>,
     groups: &BTreeMap<ProjectId, Vec<LiveGroup>>,
     now: Timestamp,
-    root_grace: Micros,
+    patience: Patience,
 ) -> Plan {
     let mut plan = Plan { raised: 0, raise: Rows::new(), enqueue: Rows::new(), rearm: Rows::new() };
     // Planned in alarm order; written in key order, so that two planners never wait for each other in a circle.
@@ -258,7 +268,7 @@ fn decide(
             continue;
         }
         let groups = groups.get(project).map_or(&[][..], Vec::as_slice);
-        let decision = plan::decide(session, groups, now, root_grace);
+        let decision = plan::decide(session, groups, now, patience);
         for &group in &decision.wanted_by {
             plan.raise.push(args![project, &session.session, &groups[group].id, session.revision]);
         }

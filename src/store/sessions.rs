@@ -17,7 +17,7 @@ use crate::domain::time::{Micros, Timestamp};
 statements! {
     RECENT = "SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
             last_turn_at
-        FROM sessions WHERE project_id = $1 AND recent_hour >= $2 AND recent_at >= $3 AND spans > 0
+        FROM sessions WHERE project_id = $1 AND recent_hour >= $2 AND recent_at >= $3 AND spans > 0 AND session_id >= ' '
         ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $4";
     @bulk {
         HEADS(1; session_id Text) = "SELECT v.session_id,

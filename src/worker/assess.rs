@@ -62,6 +62,7 @@ pub(super) struct Reading {
     pub(super) conversation: Conversation,
     pub(super) user_side: String,
     pub(super) agent_side: String,
+    trace_side: Option<String>,
     digest: String,
     /// What may leave the process, where the project has something hidden, and how much of each kind that was.
     redacted: Option<(Conversation, Counts)>,
@@ -70,7 +71,7 @@ pub(super) struct Reading {
 impl Reading {
     /// What was said, split by speaker.
     pub(super) fn sides(&self) -> Sides<'_> {
-        Sides { input: &self.user_side, output: &self.agent_side }
+        Sides { input: &self.user_side, output: &self.agent_side, trace: self.trace_side.as_deref() }
     }
 
     fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
@@ -78,6 +79,7 @@ impl Reading {
         Self {
             user_side: conversation.user_side(),
             agent_side: conversation.agent_side(),
+            trace_side: conversation.trace_side(),
             digest: conversation.digest(),
             conversation,
             redacted: None,
@@ -130,6 +132,12 @@ impl Worker {
         }
         if !wanted.is_empty() {
             let mut reading = Reading::of(claim.session.clone(), spans);
+            if reading.conversation.is_opted_out() {
+                let group = |(_, _, group): &(Assessment, i64, &GatheredGroup)| group.id.clone();
+                let out = wanted.iter().map(|it| Try { group: group(it), ending: Ending::Withdrawn, verdict: None });
+                tries.extend(out);
+                return SessionEnd { claim, tries };
+            }
             match self.redact(&claim.project, &mut reading, &wanted, catalogue).await {
                 Ok(()) => tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await),
                 Err(error) => tries.extend(wanted.iter().map(|(it, _, group)| self.erred(&group.id, it, &error, now))),
@@ -170,12 +178,12 @@ impl Worker {
             return Err(Ending::Withdrawn);
         };
         let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(Ending::Withdrawn) };
-        match standing.eligible(&live, now, self.settings.root_grace) {
+        match standing.eligible(&live, now, self.settings.patience()) {
             Ok(()) => Ok((standing, group)),
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
             // What an operator ordered is judged whatever the sample says.
             Err(NotNow::SampledOut) if assessment.wanted.round > assessment.covered.round => Ok((standing, group)),
-            Err(NotNow::SampledOut | NotNow::TooFewTurns) => Err(Ending::Withdrawn),
+            Err(NotNow::OtherScope | NotNow::SampledOut | NotNow::TooFewTurns) => Err(Ending::Withdrawn),
         }
     }
 
@@ -240,6 +248,11 @@ impl Worker {
         }
         let incomplete = waiting_for.is_some();
         let verdict = verdict(due.group, read, reading, &opinions, members, incomplete, now);
+        let verdict = if due.group.judge.is_some() {
+            verdict.of_judge(due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned())
+        } else {
+            verdict
+        };
         let reason = verdict.composition.rating.is_none().then(|| verdict.composition.justification.clone());
         let ending = Ending::Covered { read, digest: reading.digest.clone(), reason };
         Try { group, ending, verdict: Some(verdict) }
@@ -305,6 +318,7 @@ fn verdict(
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
+        judge_model: None,
         session: conversation.session.clone(),
         read,
         composition: compose::compose(opinions, &recipe),

@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::ProjectId;
+use crate::domain::plan::Patience;
 use crate::domain::quarantine::Limits;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
@@ -40,6 +41,8 @@ pub use vitals::{Durations, Vitals};
 pub struct WorkerSettings {
     /// How long a turn whose root has not arrived keeps its session from being quiet.
     pub root_grace: Micros,
+    /// How long after its last new content a trace is judged by itself.
+    pub trace_settle: Micros,
     /// When tries are made again, and when they are given up.
     pub retry: RetryPolicy,
     /// From which size on sessions are held.
@@ -56,6 +59,13 @@ pub struct WorkerSettings {
     pub record_batch: usize,
     /// How long work under way may take to finish once a stop was asked for.
     pub grace: Micros,
+}
+
+impl WorkerSettings {
+    /// How long to wait for what may still come.
+    pub const fn patience(&self) -> Patience {
+        Patience { root_grace: self.root_grace, trace_settle: self.trace_settle }
+    }
 }
 
 /// A worker: everything that judging takes. One for the whole process, shared by background sweeps and passes by hand.

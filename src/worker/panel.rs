@@ -18,6 +18,7 @@ use crate::domain::outcome::{Goodness, Outcome};
 use crate::domain::pattern::OpenQuestion;
 use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
+use crate::domain::transcript::ToolContext;
 use crate::domain::verdict::MemberReport;
 use crate::scorers::judge::{Slot, Trouble};
 use crate::scorers::{self, custom as customs, judge as judges, pattern as patterns};
@@ -96,6 +97,7 @@ enum Seat {
     Judge {
         member: Member,
         scorer: Scorer,
+        model: String,
         key: String,
     },
     /// A pattern: waits for what models say of its conditions.
@@ -125,6 +127,14 @@ impl Seat {
 }
 
 impl Panel {
+    /// The model that the first judge of the panel is asked by.
+    pub(super) fn judge_model(&self) -> Option<&str> {
+        self.seats.iter().find_map(|seat| match seat {
+            Seat::Judge { model, .. } => Some(model.as_str()),
+            _ => None,
+        })
+    }
+
     /// What the members that got no answer wait for.
     pub(super) fn waits(&self, answers: &Answers) -> Waits {
         let mut waits = Waits::default();
@@ -164,7 +174,7 @@ impl Worker {
     pub(super) fn reports(&self, panel: &Panel, reading: &Reading, answers: &Answers) -> Vec<MemberReport> {
         let told = |seat: &Seat| match seat {
             Seat::Reported(report) => report.clone(),
-            Seat::Judge { member, scorer, key } => judges::report(member, scorer, &answers.judgement(key)),
+            Seat::Judge { member, scorer, key, .. } => judges::report(member, scorer, &answers.judgement(key)),
             Seat::Pattern { member, scorer, answers: awaited } => {
                 let said = |awaited: &Awaited| match awaited {
                     Awaited::Known(judgement) => judgement.clone(),
@@ -245,12 +255,17 @@ impl Worker {
 
     /// What a model says of a condition. Where nobody said a word that it reads, it does not hold.
     fn await_condition(&self, scorer: &Scorer, open: &OpenQuestion, reading: &Reading, wanted: &mut Wanted) -> Awaited {
-        let said = reading.outward().only(open.reads_input, open.reads_output);
+        let outward = reading.outward();
+        let (said, tools) = match (open.reads_calls, open.reads_input) {
+            (true, true) => (outward.clone(), ToolContext::Detailed),
+            (true, false) => (outward.without_input(), ToolContext::Detailed),
+            (false, _) => (outward.only(open.reads_input, open.reads_output), ToolContext::None),
+        };
         if said.turns.is_empty() {
             return Awaited::Known(Judgement::silent(Outcome::Scored { goodness: Goodness::BAD }));
         }
         let model = self.judges.default_model();
-        match judge::Question::of_condition(&open.condition, &said, self.judges.prompt_tokens(model)) {
+        match judge::Question::of_condition(&open.condition, &said, tools, self.judges.prompt_tokens(model)) {
             Ok(question) => Awaited::Question(self.await_answer(scorer, model, question, wanted)),
             Err(outcome) => Awaited::Known(Judgement::silent(outcome)),
         }
@@ -297,8 +312,9 @@ impl Worker {
         match self.judges.question(&spec.judge, reading.outward()) {
             Err(outcome) => fail(outcome),
             Ok(question) => {
-                let key = self.await_answer(scorer, self.judges.model_for(&spec.judge), question, wanted);
-                Seat::Judge { member: member.clone(), scorer: scorer.clone(), key }
+                let model = self.judges.model_for(&spec.judge);
+                let key = self.await_answer(scorer, model, question, wanted);
+                Seat::Judge { member: member.clone(), scorer: scorer.clone(), model: model.to_owned(), key }
             }
         }
     }

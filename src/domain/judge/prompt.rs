@@ -1,6 +1,7 @@
-//! The questions put to a judge about a whole session: the rubric and the rules in the system message, the transcript as data
-//! in the user message.
+//! The questions put to a judge about a session or a single trace: the rubric and the rules in the system message, the
+//! transcript as data in the user message.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -23,7 +24,7 @@ const ENVELOPE: usize = 128;
 /// A question about one conversation, still without the nonce and the delimiter of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    task: &'static str,
+    task: Cow<'static, str>,
     rubric: String,
     answer: Answer,
     transcript: Shown,
@@ -96,6 +97,18 @@ impl Question {
         frame.showing(conversation, rubric.tool_context, budget_tokens)
     }
 
+    /// The question whether the agent's part in a single trace went well, as the rubric sees it, within `budget_tokens` for
+    /// both messages: by the rubric's own prompt, or by the usual one.
+    ///
+    /// # Errors
+    /// The failed outcome, where even the shortest form is too large.
+    pub fn of_trace(rubric: &Rubric, trace: &Conversation, budget_tokens: usize) -> Result<Self, Outcome> {
+        let own = rubric.judge_prompt.as_deref().map(str::trim).filter(|prompt| !prompt.is_empty());
+        let task = own.map_or(Cow::Borrowed(TRACE_TASK), |prompt| Cow::Owned(format!("{TRACE_FRAME}\n\n{prompt}")));
+        let frame = Self::blank(task, criteria(rubric), Answer::of(rubric));
+        frame.showing(trace, rubric.tool_context, budget_tokens)
+    }
+
     /// The question whether the agent's answers address what the user asked, within `budget_tokens` for both messages.
     ///
     /// # Errors
@@ -105,19 +118,25 @@ impl Question {
         frame.showing(conversation, ToolContext::None, budget_tokens)
     }
 
-    /// The question whether `condition` holds of a conversation, of which only what is to be read is there.
+    /// The question whether `condition` holds of a conversation, of which only what is to be read is there, and so much of its
+    /// tool calls.
     ///
     /// # Errors
     /// The failed outcome, where even the shortest form is too large.
-    pub fn of_condition(condition: &str, conversation: &Conversation, budget_tokens: usize) -> Result<Self, Outcome> {
+    pub fn of_condition(
+        condition: &str,
+        conversation: &Conversation,
+        tools: ToolContext,
+        budget_tokens: usize,
+    ) -> Result<Self, Outcome> {
         let criteria = format!("The condition\n{}", condition.trim());
         let frame = Self::blank(CONDITION_TASK, criteria, Answer::Rating(Scale::YesNo));
-        frame.showing(conversation, ToolContext::None, budget_tokens)
+        frame.showing(conversation, tools, budget_tokens)
     }
 
-    fn blank(task: &'static str, rubric: String, answer: Answer) -> Self {
+    fn blank(task: impl Into<Cow<'static, str>>, rubric: String, answer: Answer) -> Self {
         let transcript = Shown { text: String::new(), share: 1.0, hidden: None };
-        Self { task, rubric, answer, transcript, turns: 0 }
+        Self { task: task.into(), rubric, answer, transcript, turns: 0 }
     }
 
     fn showing(
@@ -209,6 +228,14 @@ as a whole, not turn by turn:\n\
 - Is the agent consistent? What it says in a later turn must not contradict an earlier one, nor what its tools reported.\n\
 - Does it keep the context? It must remember what the user told it and not ask again for what it has.";
 
+const TRACE_FRAME: &str =
+    "You review single exchanges between a user and an AI agent: what came in, and what the agent made of it.";
+
+const TRACE_TASK: &str = "You review single exchanges between a user and an AI agent. Judge the agent's part in one exchange:\n\
+- Does the answer address what was asked, or say honestly why it can't?\n\
+- Is it right, as far as the exchange shows, and does it agree with what its tools reported?\n\
+- Is it clear, and of use as it stands? What may have been said before or after is not shown and not the question.";
+
 const RELEVANCY_TASK: &str = "You review finished conversations between a user and an AI agent. Judge one thing only: whether \
 the agent's answers address what the user asked. Whether they are true, polite or complete in every detail is not the question.";
 
@@ -291,6 +318,19 @@ mod tests {
             user,
             "<<EDGE>>\n[Turn 1]\nUser: refund?\nAgent: Done.\n\n[Turn 2]\nUser: when?\nAgent: Tomorrow.\n<<EDGE>>"
         );
+    }
+
+    #[test]
+    fn a_single_trace_is_judged_by_the_rubrics_own_prompt_or_the_usual_one() {
+        let talk = conversation(&[("refund?", "Done.")]);
+        let system = |rubric: &Rubric| {
+            Question::of_trace(rubric, &talk, 10_000).expect("a question").render("NONCE", "EDGE").system
+        };
+        let own = system(&rubric());
+        assert!(own.starts_with(&format!("{TRACE_FRAME}\n\nPER TRACE PROMPT\n\nWhat a good")), "{own}");
+        assert!(own.contains("The refund is explained.") && !own.contains(TRACE_TASK));
+        let usual = system(&Rubric { judge_prompt: Some(" ".into()), ..rubric() });
+        assert!(usual.starts_with(TRACE_TASK) && usual.contains("Blame outweighs everything."), "{usual}");
     }
 
     #[test]

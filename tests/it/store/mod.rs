@@ -20,6 +20,7 @@ mod signals;
 mod soak;
 mod spans;
 mod tenancy;
+mod traces;
 
 /// Makes two tests of each `async fn(ctx: Ctx)`: one on SQLite, one on PostgreSQL, which skips where there is none.
 macro_rules! contract {
