@@ -12,6 +12,7 @@ mod guard;
 mod health;
 mod judges;
 mod metrics;
+mod online_evaluators;
 mod otlp;
 mod patterns;
 mod recompose;
@@ -119,6 +120,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/judge-scorers", get(judges::list).post(judges::create))
         .route("/agent-monitoring/judge-scorers/{id}", judge)
         .route("/agent-monitoring/judge-scorers/{id}/versions", get(judges::versions))
+        .merge(online_evaluators::routes())
         .route("/agent-monitoring/custom-evaluators", get(custom::list).post(custom::create))
         .route("/agent-monitoring/custom-evaluators/dry-run", post(custom::dry_run))
         .route("/agent-monitoring/custom-evaluators/{id}", custom)

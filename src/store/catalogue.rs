@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::engine::{Result, Row, Tx, args};
 use super::scorecards::MovedGroup;
 use super::sql::statements;
-use super::{Store, StoreError, retrying};
+use super::{Store, StoreError, profiles, retrying};
 use crate::domain::group::{GroupSpec, MemberKind, Scope};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::plan::LiveGroup;
@@ -117,13 +117,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn create_scorer(&self, project: &ProjectId, draft: &ScorerDraft, now: Timestamp) -> Result<Scorer> {
-        let id = ScorerId::trusted(self.entropy.id());
         let mut tx = self.db.write().await?;
-        tx.execute(&INSERT_SCORER, args![project, &id, draft.kind.as_str(), &draft.name, now]).await?;
-        tx.execute(&INSERT_SCORER_VERSION, args![project, &id, 1, &draft.spec, now]).await?;
+        let saved = insert_scorer(&mut tx, project, ScorerId::trusted(self.entropy.id()), draft, now).await?;
         tx.commit().await?;
-        let ScorerDraft { kind, name, spec } = draft.clone();
-        Ok(Scorer { id, kind, name, version: 1, spec, created_at: now, updated_at: now })
+        Ok(saved)
     }
 
     /// Saves an edit of `stored` as its next version. `None`: somebody else edited or deleted it meanwhile.
@@ -138,22 +135,23 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Scorer>> {
         let mut tx = self.db.write().await?;
-        let next = args![project, &stored.id, stored.version, &draft.name, now];
-        let Some(row) = tx.fetch_one(&NEXT_SCORER_VERSION, next).await? else { return Ok(None) };
-        let version = row.int(0)?;
-        tx.execute(&INSERT_SCORER_VERSION, args![project, &stored.id, version, &draft.spec, now]).await?;
-        tx.commit().await?;
-        let ScorerDraft { kind, name, spec } = draft.clone();
-        Ok(Some(Scorer { kind, name, version, spec, updated_at: now, ..stored.clone() }))
+        let saved = next_scorer_version(&mut tx, project, stored, draft, now).await?;
+        if saved.is_some() {
+            tx.commit().await?;
+        }
+        Ok(saved)
     }
 
-    /// Deletes a scorer: it scores no more, its history stays. Answers whether there was one.
+    /// Deletes a scorer, and a judge's own live scoring: it scores no more, its history stays. Answers whether there was one.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn delete_scorer(&self, project: &ProjectId, kind: MemberKind, id: &str, now: Timestamp) -> Result<bool> {
         let mut tx = self.db.write().await?;
         let deleted = tx.execute(&DELETE_SCORER, args![project, kind.as_str(), id, now]).await? > 0;
+        if kind == MemberKind::Judge {
+            profiles::detach(&mut tx, project, id, now).await?;
+        }
         tx.commit().await?;
         Ok(deleted)
     }
@@ -236,6 +234,36 @@ impl Store {
         tx.commit().await?;
         Ok(deleted)
     }
+}
+
+/// Saves a new scorer.
+pub(super) async fn insert_scorer(
+    tx: &mut Tx,
+    project: &ProjectId,
+    id: ScorerId,
+    draft: &ScorerDraft,
+    now: Timestamp,
+) -> Result<Scorer> {
+    tx.execute(&INSERT_SCORER, args![project, &id, draft.kind.as_str(), &draft.name, now]).await?;
+    tx.execute(&INSERT_SCORER_VERSION, args![project, &id, 1, &draft.spec, now]).await?;
+    let ScorerDraft { kind, name, spec } = draft.clone();
+    Ok(Scorer { id, kind, name, version: 1, spec, created_at: now, updated_at: now })
+}
+
+/// Saves an edit of `stored` as its next version. `None`: somebody else edited or deleted it meanwhile.
+pub(super) async fn next_scorer_version(
+    tx: &mut Tx,
+    project: &ProjectId,
+    stored: &Scorer,
+    draft: &ScorerDraft,
+    now: Timestamp,
+) -> Result<Option<Scorer>> {
+    let next = args![project, &stored.id, stored.version, &draft.name, now];
+    let Some(row) = tx.fetch_one(&NEXT_SCORER_VERSION, next).await? else { return Ok(None) };
+    let version = row.int(0)?;
+    tx.execute(&INSERT_SCORER_VERSION, args![project, &stored.id, version, &draft.spec, now]).await?;
+    let ScorerDraft { kind, name, spec } = draft.clone();
+    Ok(Some(Scorer { kind, name, version, spec, updated_at: now, ..stored.clone() }))
 }
 
 /// Has the groups that use a scorecard use the built-in one, each as a new version of its recipe. Answers which.

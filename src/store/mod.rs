@@ -5,6 +5,7 @@ mod catalogue;
 mod census;
 mod engine;
 mod error;
+mod events;
 mod explain;
 mod gather;
 mod history;
@@ -13,6 +14,7 @@ mod latest;
 mod lease;
 mod ledger;
 mod plan;
+mod profiles;
 mod projects;
 mod quarantine;
 mod recompose;
@@ -44,6 +46,7 @@ pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
 pub use engine::Result;
 pub use error::StoreError;
+pub use events::EventRow;
 pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
@@ -52,6 +55,7 @@ pub use latest::Latest;
 pub use lease::Claimed;
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
+pub use profiles::{Profile, WantedProfile};
 pub use projects::{Key, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
@@ -213,7 +217,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 22] = [
+static STATEMENTS: [&sql::Statements; 24] = [
     &actions::ALL,
     &catalogue::ALL,
     &census::ALL,
@@ -222,6 +226,7 @@ static STATEMENTS: [&sql::Statements; 22] = [
     &latest::ALL,
     &ledger::ALL,
     &plan::ALL,
+    &profiles::ALL,
     &projects::ALL,
     &quarantine::ALL,
     &recompose::ALL,
@@ -233,6 +238,7 @@ static STATEMENTS: [&sql::Statements; 22] = [
     &signals::ALL,
     &spans::ALL,
     &verdicts::ALL,
+    &events::ALL,
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,

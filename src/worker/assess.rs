@@ -209,6 +209,11 @@ impl Worker {
                 });
                 continue;
             }
+            let online = group.spec.online.as_ref();
+            if !online.is_none_or(|online| online.selects(reading.conversation.agent.as_ref())) {
+                tries.push(Try { group: group.id.clone(), ending: Ending::Withdrawn, verdict: None });
+                continue;
+            }
             let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
             due.push((Due { assessment, group, panel }, read));
         }

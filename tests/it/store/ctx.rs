@@ -308,6 +308,7 @@ pub fn live_with(name: &str, judge: &str, change: impl FnOnce(&mut OnlineProfile
         scope: Scope::Session,
         idle_seconds: 120,
         min_turns: 2,
+        agents: None,
     };
     change(&mut online);
     GroupSpec {
