@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use super::exit;
+pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
 /// What was asked for on the command line.
@@ -48,6 +49,10 @@ pub enum Command {
     Import(ImportArgs),
     /// Make one pass over all projects: plan what is due and judge it
     Sweep(SweepArgs),
+    /// Judge sessions again, in spite of verdicts that are there
+    ///
+    /// Orders it and carries it out, behind live work; when interrupted, any worker goes on with it. Earlier verdicts stay.
+    Resweep(ResweepArgs),
     /// Tell why a session has the verdicts it has, or none
     Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why
@@ -325,7 +330,7 @@ fn workers(text: &str) -> Result<usize, String> {
     }
 }
 
-fn name(text: &str) -> Result<String, String> {
+pub(super) fn name(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     if text.trim() != text || !(1..=200).contains(&length) || text.chars().any(char::is_control) {
         return Err("a name has 1 to 200 characters, no space around it and no control characters".to_owned());

@@ -5,10 +5,12 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, KeyCommand, KeyCreateArgs, SweepArgs};
+use super::args::{Args, Command, KeyCommand, KeyCreateArgs, ResweepArgs, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
-use super::{ExitCode, bench, check_config, compose, demo, explain, fail, import, print, reports, sample, serve};
+use super::{
+    ExitCode, bench, check_config, compose, demo, explain, fail, import, print, reports, resweep, sample, serve,
+};
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Sources};
@@ -59,6 +61,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Work
         | Command::Import(_)
         | Command::Sweep(_)
+        | Command::Resweep(_)
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
@@ -81,6 +84,7 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Work => Box::pin(with_signals(app, serve::work)).await,
         Command::Import(args) => imported(&import::run(&app, args, style).await),
         Command::Sweep(args) => sweep(&app, args, style).await,
+        Command::Resweep(args) => Box::pin(judge_again(&app, args, style)).await,
         Command::Recompose(args) => reported(reports::recompose(&app, args, style).await),
         Command::Summary(args) => reported(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
@@ -150,6 +154,17 @@ async fn sweep(app: &App, args: &SweepArgs, style: Style) -> ExitCode {
         Ok(report) if args.json => print(&format!("{}\n", serde_json::json!(report))),
         Ok(report) => print(&pass_table(&report, style)),
         Err(error) => fail(ExitCode::Database, &error),
+    }
+}
+
+async fn judge_again(app: &App, args: &ResweepArgs, style: Style) -> ExitCode {
+    let worker = match app.worker() {
+        Ok(worker) => worker,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    match lifecycle::stop_on_signals() {
+        Ok(cancel) => ended(resweep::run(app, &worker, args, style, &cancel).await),
+        Err(error) => fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
     }
 }
 

@@ -11,6 +11,7 @@ mod explain;
 mod import;
 pub mod progress;
 mod reports;
+mod resweep;
 pub mod sample;
 mod serve;
 pub mod table;

@@ -22,6 +22,7 @@ pub mod quarantine;
 pub mod ratings;
 pub mod recompose;
 pub mod redact;
+pub mod resweep;
 pub mod retry;
 pub mod sample;
 pub mod scorer;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::custom::{BuiltIn, Check, CustomSpec};
 use super::group::{MemberKind, OutputType};
 use super::ids::ScorerId;
+use super::pattern::{Detector, PatternSpec};
 use super::time::Timestamp;
 
 /// A scorer at its newest version, or at an older one that was asked for.
@@ -35,6 +37,21 @@ impl Scorer {
             MemberKind::Pattern => super::pattern::template(id).map(super::pattern::Template::scorer),
             MemberKind::Custom => super::custom::built_in(id),
             MemberKind::Judge => None,
+        }
+    }
+
+    /// How many questions it puts to a model about one conversation at most: a judge one, a pattern one for each semantic
+    /// condition. A spec that can't be read asks nothing.
+    pub fn questions(&self) -> i64 {
+        match self.kind {
+            MemberKind::Judge => 1,
+            MemberKind::Pattern => serde_json::from_str::<PatternSpec>(&self.spec).map_or(0, |spec| {
+                let semantic = spec.conditions.iter().filter(|it| it.detector == Detector::Semantic).count();
+                i64::try_from(semantic).unwrap_or(i64::MAX)
+            }),
+            MemberKind::Custom => serde_json::from_str::<CustomSpec>(&self.spec).map_or(0, |spec| {
+                i64::from(matches!(spec.check, Check::BuiltIn { key: BuiltIn::AnswerRelevancy, .. }))
+            }),
         }
     }
 }

@@ -3,9 +3,11 @@
 mod approvals;
 mod auth;
 mod body;
+mod by_hand;
 mod custom;
 mod error;
 mod evaluation_settings;
+mod evaluations;
 mod explain;
 mod groups;
 mod guard;
@@ -19,6 +21,7 @@ mod recompose;
 mod release;
 mod reports;
 mod request;
+mod resweeps;
 mod scorecards;
 mod scorers;
 mod scores;
@@ -49,6 +52,7 @@ use crate::store::Store;
 use crate::worker::Worker;
 
 use error::ApiError;
+pub use resweeps::Shown as ShownResweep;
 
 /// How the API behaves.
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +98,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .nest("/api/v1", below_api_v1())
         .layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
     timed
+        .merge(by_hand::routes())
         .route("/api/v1/agent-monitoring/session-sweep/run", post(sweep::run))
         .route("/api/v1/agent-monitoring/scorer-groups/{id}/recompose", post(recompose::run))
         .fallback(async || ApiError::not_found("Not found"))
@@ -133,6 +138,11 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
+        .route("/agent-monitoring/resweeps", get(resweeps::list).post(resweeps::create))
+        .route("/agent-monitoring/resweeps/{id}", get(resweeps::read))
+        .route("/agent-monitoring/resweeps/{id}/pause", post(resweeps::pause))
+        .route("/agent-monitoring/resweeps/{id}/resume", post(resweeps::resume))
+        .route("/agent-monitoring/resweeps/{id}/cancel", post(resweeps::cancel))
         .route("/agent-monitoring/scorer-groups/{id}/summary", get(reports::summary))
         .route("/agent-monitoring/scorer-groups/{id}/trend", get(reports::trend))
         .route("/agent-monitoring/scorer-groups/{id}/worst", get(reports::worst))
@@ -140,6 +150,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/agent-monitoring/scorecards", get(scorecards::list).post(scorecards::create))
         .route("/agent-monitoring/scorecards/{id}", scorecard)
         .route("/agent-monitoring/scorecards/{id}/duplicate", post(scorecards::duplicate))
+        .route("/agent-monitoring/traces/{id}/evaluations", get(evaluations::of_trace))
         .route("/agent-monitoring/sessions", get(sessions::list))
         .route("/agent-monitoring/sessions/{id}/scores", get(scores::of_session))
         .route("/agent-monitoring/sessions/{id}/explain", get(explain::session))

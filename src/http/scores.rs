@@ -26,7 +26,7 @@ use crate::store::VerdictRow;
 #[allow(clippy::struct_field_names, reason = "the score of a scorecard is called so on the wire")]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Score {
+pub(super) struct Score {
     #[serde(rename = "_id")]
     id: String,
     session_id: String,
@@ -71,7 +71,7 @@ struct Score {
 /// What one member said.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct MemberShown {
+pub(super) struct MemberShown {
     kind: MemberKind,
     ref_id: String,
     name: String,
@@ -133,13 +133,12 @@ impl From<MemberReport> for MemberShown {
 }
 
 impl Score {
-    /// `None` where the verdict has no rating.
-    fn of(session: &SessionId, verdict: VerdictRow, superseded: bool) -> Option<Self> {
-        Some(Self {
+    pub(super) fn of(session: &SessionId, verdict: VerdictRow, superseded: bool) -> Self {
+        Self {
             id: verdict.id.into(),
             session_id: session.to_string(),
             kind: scored_key(verdict.group.as_str(), verdict.judge_model.as_deref()),
-            rating: number(verdict.rating?),
+            rating: verdict.rating.map_or(Value::Null, number),
             justification: verdict.justification,
             drift_span_id: None,
             findings: [],
@@ -167,7 +166,7 @@ impl Score {
             agent_name: verdict.agent_name,
             last_turn_at: verdict.last_turn_at.iso(),
             members: verdict.members.into_iter().map(MemberShown::from).collect(),
-        })
+        }
     }
 }
 
@@ -189,7 +188,7 @@ pub(super) async fn of_session(
     // The latest come first, so a group seen before has a newer one.
     let scores = verdicts.filter_map(|verdict| {
         let superseded = !judged.insert(verdict.group.clone());
-        Score::of(&session, verdict, superseded)
+        verdict.rating.is_some().then(|| Score::of(&session, verdict, superseded))
     });
     Ok(Json(Scores { scores: scores.collect() }))
 }

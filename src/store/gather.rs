@@ -9,12 +9,13 @@ use super::engine::{Result, Row, Rows, Tx, args};
 use super::lease::Claimed;
 use super::plan::standing;
 use super::sql::statements;
-use super::{Store, scorecards, spans};
+use super::{Store, resweep_step, scorecards, spans};
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::compose::Scorecard;
 use crate::domain::group::GroupSpec;
 use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
 use crate::domain::plan::Standing;
+use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
 
@@ -83,6 +84,8 @@ pub struct GatheredSession {
     pub standing: Option<Standing>,
     /// Its assessments, due or not.
     pub assessments: Vec<(GroupId, Assessment)>,
+    /// On what terms an operator ordered it to be judged again, by group; without an open order there are none.
+    pub terms: BTreeMap<GroupId, Terms>,
     /// Its spans, in no order.
     pub spans: Vec<StoredSpan>,
 }
@@ -142,6 +145,7 @@ impl Store {
             let subject = SessionId::of_trace(&span.span.trace_id);
             spans.entry((row.text(0)?, subject.into())).or_default().push(span);
         }
+        let mut terms = resweep_step::terms(&mut tx, ordered(&assessments)).await?;
         let groups = read_groups(&mut tx, &assessments).await?;
         let scorers = read_scorers(&mut tx, &groups).await?;
         let pinned = read_pinned(&mut tx, &groups).await?;
@@ -152,6 +156,7 @@ impl Store {
                 GatheredSession {
                     standing: standings.remove(&key),
                     assessments: assessments.remove(&key).unwrap_or_default(),
+                    terms: terms.remove(&key).unwrap_or_default(),
                     spans: spans.remove(&key).unwrap_or_default(),
                     claim,
                 }
@@ -170,6 +175,13 @@ async fn read_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySessio
         by_session.entry((row.text(0)?, row.text(1)?)).or_default().push((group, assessment));
     }
     Ok(by_session)
+}
+
+/// The keys of the sessions of which a round was ordered that is not covered.
+pub(super) fn ordered(assessments: &AssessmentsBySession) -> Rows {
+    let is_ordered = |it: &Assessment| it.wanted.round > it.covered.round;
+    let ordered = assessments.iter().filter(|(_, of_session)| of_session.iter().any(|(_, it)| is_ordered(it)));
+    ordered.map(|((project, session), _)| args![project, session]).collect()
 }
 
 /// Reads an assessment from the columns of [`ASSESSMENTS`].

@@ -52,8 +52,14 @@ statements! {
     }
 }
 
+/// The priority of live work.
+pub(super) const LIVE: i64 = 0;
+
+/// The priority of work that only re-sweeps ask for.
+pub(super) const RESWEEP: i64 = 1;
+
 /// The priorities of work, those first that go first.
-const PRIORITIES: [i64; 1] = [0];
+const PRIORITIES: [i64; 2] = [LIVE, RESWEEP];
 
 /// How many lanes one claim takes from.
 const LANES_A_CLAIM: usize = 8;

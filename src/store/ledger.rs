@@ -1,6 +1,8 @@
 //! The judge ledger, its budget, and the answers that were paid for. Written when the reply is there, not fenced by any lease: what was
 //! paid for is kept.
 
+use std::collections::BTreeMap;
+
 use super::catalogue::{from_json, to_json};
 use super::engine::{Result, args};
 use super::sql::statements;
@@ -20,6 +22,8 @@ statements! {
             CAST(SUM(COALESCE(output_tokens, 0)) AS BIGINT), SUM(cost), COUNT(cost), CAST(SUM(latency_ms) AS BIGINT)
         FROM judge_calls WHERE project_id = $1 AND created_at >= $2 AND created_at < $3
         GROUP BY provider, model, kind, outcome ORDER BY provider, model, kind, outcome";
+    MEAN_COSTS = "SELECT scorer_id, AVG(cost) FROM judge_calls
+        WHERE project_id = $1 AND created_at >= $2 AND cost IS NOT NULL AND scorer_id = ANY($3) GROUP BY scorer_id";
     @bulk {
         INSERT_CALLS(6; call_id Text, provider Text, model Text, attempt Int, status Text, input_tokens Int, output_tokens Int,
             latency_ms Int, error Text, outcome Text, cost Real) = "INSERT INTO judge_calls (project_id, call_id, created_at,
@@ -56,10 +60,13 @@ pub struct JudgeCall {
 }
 
 /// What calls to a judge were made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Live scoring and re-sweeps: they draw on the budget.
+    #[default]
     Live,
+    /// Somebody asked for one session to be judged now.
+    OnDemand,
     /// Trying a scorer out.
     DryRun,
 }
@@ -69,6 +76,7 @@ impl Purpose {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
+            Self::OnDemand => "on-demand",
             Self::DryRun => "dry-run",
         }
     }
@@ -122,6 +130,21 @@ pub struct UsageRow {
 }
 
 impl Store {
+    /// What a call of each of these scorers cost on average since a moment, where any call's cost is known.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn mean_costs(
+        &self,
+        project: &ProjectId,
+        scorers: Vec<String>,
+        since: Timestamp,
+    ) -> Result<BTreeMap<String, f64>> {
+        let mut tx = self.db.read().await?;
+        let rows = tx.fetch(&MEAN_COSTS, args![project, since, scorers]).await?;
+        rows.iter().map(|row| Ok((row.text(0)?, row.real(1)?))).collect()
+    }
+
     /// The answer to a question that was paid for before, by its reuse key.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod by_hand;
+mod candidates;
 mod catalogue;
 mod census;
 mod engine;
@@ -19,6 +21,8 @@ mod projects;
 mod quarantine;
 mod recompose;
 mod record;
+mod resweep_step;
+mod resweeps;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -42,6 +46,8 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
+pub use by_hand::ByHand;
+pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
 pub use engine::Result;
@@ -59,6 +65,8 @@ pub use profiles::{Profile, WantedProfile};
 pub use projects::{Key, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
+pub use resweep_step::{StepSettings, Stepped};
+pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::SessionRow;
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
@@ -217,8 +225,9 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 24] = [
+static STATEMENTS: [&sql::Statements; 28] = [
     &actions::ALL,
+    &by_hand::ALL,
     &catalogue::ALL,
     &census::ALL,
     &history::ALL,
@@ -242,6 +251,9 @@ static STATEMENTS: [&sql::Statements; 24] = [
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
+    &candidates::ALL,
+    &resweep_step::ALL,
+    &resweeps::ALL,
 ];
 
 impl Store {

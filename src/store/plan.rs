@@ -26,7 +26,8 @@ statements! {
         ORDER BY check_at, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
     HAS_WORK = "SELECT EXISTS (SELECT 1 FROM sessions WHERE check_at <= $1)
             OR EXISTS (SELECT 1 FROM queue WHERE visible_at <= $2)
-            OR EXISTS (SELECT 1 FROM reconsiderations)";
+            OR EXISTS (SELECT 1 FROM reconsiderations)
+            OR EXISTS (SELECT 1 FROM resweeps WHERE state = 'running')";
     CLOCK_WAS_SET_BACK = "UPDATE sessions SET check_at = $1 WHERE check_at > $2";
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
@@ -51,7 +52,8 @@ statements! {
             JOIN assessments a ON a.project_id = v.project_id AND a.session_id = v.session_id
             WHERE a.not_before <= $1 AND a.attempts < $2
                 AND (a.wanted_revision > a.covered_revision OR a.wanted_round > a.covered_round)
-            ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at)
+            ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at),
+                priority = 0
             WHERE queue.lease_token IS NULL";
         REARM(0; project_id Text, session_id Text, check_at Int) = "UPDATE sessions SET check_at = v.check_at FROM v
             WHERE sessions.project_id = v.project_id AND sessions.session_id = v.session_id";
@@ -106,8 +108,8 @@ pub struct Alarm {
 const CREDIBLE_ALARM: Micros = Micros::seconds(86_400);
 
 impl Store {
-    /// Whether a pass would find anything to do: an alarm due at `horizon`, work due at `now`, or sessions to be considered
-    /// again. Three looks into indexes in one statement, so that an empty sweep costs next to nothing, however much is stored,
+    /// Whether a pass would find anything to do: an alarm due at `horizon`, work due at `now`, sessions to be considered
+    /// again, or a running re-sweep. Four looks into indexes in one statement, so that an empty sweep costs next to nothing, however much is stored,
     /// and neither waits for the writer nor keeps it waiting.
     ///
     /// # Errors

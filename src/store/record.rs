@@ -1,18 +1,20 @@
 //! Recording: verdicts and everything that follows from them, in one transaction shared by neighbours and fenced row by row.
 //!
-//! Lock order: queue rows (the fence), assessments, signals. One lost lease never harms a sibling: its session is left out.
+//! Lock order: queue rows (the fence), assessments, orders of re-sweeps, signals. One lost lease never harms a sibling: its session is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::to_json;
 use super::engine::{Arg, Result, Rows, Tx, args};
-use super::gather::{AssessmentsBySession, read_assessment};
-use super::lease::Claimed;
+use super::gather::{AssessmentsBySession, ordered, read_assessment};
+use super::lease::{Claimed, LIVE, RESWEEP};
+use super::resweep_step::{self, OpenItem};
 use super::sql::statements;
 use super::{Store, StoreError, retrying, signals};
 use crate::domain::assessment::{Assessment, Ending};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
+use crate::domain::resweep::ItemEnd;
 use crate::domain::signal::{self, SignalDraft};
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::{MemberReport, ScorerKind, Verdict};
@@ -60,8 +62,9 @@ statements! {
             SELECT project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version,
                 weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown,
                 facts, pass_threshold, category, pinned, redactions FROM v";
-        REQUEUE(0; project_id Text, session_id Text, visible_at Int) = "UPDATE queue SET visible_at = v.visible_at,
-                lease_token = NULL, lease_owner = NULL, leased_at = NULL, alone = false
+        REQUEUE(0; project_id Text, session_id Text, visible_at Int, priority Int) = "UPDATE queue SET
+                visible_at = v.visible_at, priority = v.priority, lease_token = NULL, lease_owner = NULL, leased_at = NULL,
+                alone = false
             FROM v WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id";
         DEQUEUE(0; project_id Text, session_id Text) = "DELETE FROM queue
             WHERE (project_id, session_id) IN (SELECT project_id, session_id FROM v)";
@@ -124,6 +127,7 @@ impl Store {
         let kept: Vec<&SessionEnd> = sorted.into_iter().filter(|end| held.contains(&key(&end.claim))).collect();
         let keys = || kept.iter().map(|end| args![&end.claim.project, &end.claim.session]).collect::<Rows>();
         let mut assessments = lock_assessments(&mut tx, keys()).await?;
+        let mut items = resweep_step::lock_open(&mut tx, ordered(&assessments)).await?;
         let alive = alive_groups(&mut tx, &kept).await?;
         let mut revisions: BTreeMap<SessionKey, i64> = BTreeMap::new();
         for row in tx.bulk(&REVISIONS, args![], keys()).await? {
@@ -134,7 +138,10 @@ impl Store {
         for end in &kept {
             let key = key(&end.claim);
             let mut of_session = assessments.remove(&key).unwrap_or_default();
-            let kept = writing.end(self, end, &mut of_session, &alive, revisions.get(&key).copied(), now)?;
+            let items = items.remove(&key).unwrap_or_default();
+            let known = Known { alive: &alive, items: &items, revision: revisions.get(&key).copied() };
+            let kept = writing.end(self, end, &mut of_session, &known, now)?;
+            writing.end_items(&end.claim, &of_session, &items, max_attempts);
             writing.requeue(&end.claim, &of_session, max_attempts);
             recorded.insert(key, kept);
         }
@@ -175,11 +182,22 @@ async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<(Str
     tx.fetch(&ALIVE_GROUPS, lists).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
 }
 
+/// What the end of a session meets in the store.
+struct Known<'a> {
+    /// The groups that still score live.
+    alive: &'a BTreeSet<(String, String)>,
+    /// The orders of re-sweeps that are open.
+    items: &'a [OpenItem],
+    /// Its revision now; `None` where it was pruned.
+    revision: Option<i64>,
+}
+
 /// Everything that one transaction writes.
 #[derive(Default)]
 struct Writing {
     verdicts: NewVerdicts,
     assessments: Rows,
+    items: Rows,
     requeue: Rows,
     dequeue: Rows,
     signals: Vec<(ProjectId, SignalDraft)>,
@@ -191,8 +209,7 @@ impl Writing {
         store: &Store,
         end: &SessionEnd,
         assessments: &mut [(GroupId, Assessment)],
-        alive: &BTreeSet<(String, String)>,
-        revision: Option<i64>,
+        known: &Known<'_>,
         now: Timestamp,
     ) -> Result<Recorded> {
         let project = &end.claim.project;
@@ -202,12 +219,15 @@ impl Writing {
                 continue;
             };
             // A group disabled or deleted meanwhile: the verdict is discarded, what its members answered is kept.
-            let ending = if alive.contains(&(project.to_string(), attempt.group.to_string())) {
+            let ending = if known.alive.contains(&(project.to_string(), attempt.group.to_string())) {
                 if let Some(verdict) = &attempt.verdict {
                     self.verdicts.verdict(store, project, verdict, FIRST_SEQUENCE)?;
                     *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
-                    if revision == Some(verdict.read.revision) {
+                    // One that only a re-sweep asked for raises a signal only where that was ordered.
+                    let is_live = assessment.wanted.revision > assessment.covered.revision;
+                    let may_signal = is_live || known.items.iter().any(|it| it.signals && it.group == attempt.group);
+                    if may_signal && known.revision == Some(verdict.read.revision) {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
                     }
                 }
@@ -221,11 +241,28 @@ impl Writing {
         Ok(Recorded::Kept { rated, unrated })
     }
 
-    /// What is still due keeps the session in the queue.
+    /// Ends the orders that these assessments leave nothing to wait for.
+    fn end_items(
+        &mut self,
+        claim: &Claimed,
+        assessments: &[(GroupId, Assessment)],
+        items: &[OpenItem],
+        max_attempts: i64,
+    ) {
+        for item in items {
+            let assessment = assessments.iter().find(|(group, _)| *group == item.group).map(|(_, it)| it);
+            if let Some(end) = assessment.and_then(|it| ItemEnd::of(it, item.round, max_attempts)) {
+                self.items.push(args![&claim.project, &item.resweep, &claim.session, end.as_str()]);
+            }
+        }
+    }
+
+    /// What is still due keeps the session in the queue, behind live work where only re-sweeps ask for it.
     fn requeue(&mut self, claim: &Claimed, assessments: &[(GroupId, Assessment)], max_attempts: i64) {
-        let open = assessments.iter().map(|(_, it)| it).filter(|it| it.is_open(max_attempts));
-        match open.map(|it| it.not_before).min() {
-            Some(visible_at) => self.requeue.push(args![&claim.project, &claim.session, visible_at]),
+        let open = || assessments.iter().map(|(_, it)| it).filter(|it| it.is_open(max_attempts));
+        let priority = if open().any(|it| it.wanted.revision > it.covered.revision) { LIVE } else { RESWEEP };
+        match open().map(|it| it.not_before).min() {
+            Some(visible_at) => self.requeue.push(args![&claim.project, &claim.session, visible_at, priority]),
             None => self.dequeue.push(args![&claim.project, &claim.session]),
         }
     }
@@ -233,6 +270,7 @@ impl Writing {
     async fn run(self, tx: &mut Tx, store: &Store, now: Timestamp) -> Result<()> {
         tx.bulk(&WRITE_ASSESSMENTS, args![], self.assessments).await?;
         self.verdicts.write(tx, now).await?;
+        resweep_step::end(tx, self.items).await?;
         signals::raise(tx, store.entropy.as_ref(), self.signals, now).await?;
         tx.bulk(&REQUEUE, args![], self.requeue).await?;
         tx.bulk(&DEQUEUE, args![], self.dequeue).await?;

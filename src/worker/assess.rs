@@ -14,6 +14,7 @@ use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::pattern::Sides;
 use crate::domain::plan::{LiveGroup, NotNow, Standing};
 use crate::domain::redact::{self, Counts, Kind};
+use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
 use crate::domain::time::{Micros, Timestamp};
@@ -25,7 +26,7 @@ use crate::store::{
 /// The groups and scorers that were gathered with a batch of sessions.
 #[derive(Debug)]
 pub(super) struct Catalogue {
-    groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
+    pub(super) groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     pub(super) scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
     pub(super) pinned: PinnedSpecs,
 }
@@ -74,7 +75,7 @@ impl Reading {
         Sides { input: &self.user_side, output: &self.agent_side, trace: self.trace_side.as_deref() }
     }
 
-    fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
+    pub(super) fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
         let conversation = Conversation::assemble(session, spans);
         Self {
             user_side: conversation.user_side(),
@@ -86,7 +87,12 @@ impl Reading {
         }
     }
 
-    fn redact(&mut self, kinds: &[Kind]) {
+    /// What it comes down to, for telling whether it changed.
+    pub(super) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    pub(super) fn redact(&mut self, kinds: &[Kind]) {
         if !kinds.is_empty() {
             let (mut outward, counts) = redact::conversation(&self.conversation, kinds);
             outward.anchor = redact::spans(&self.conversation.anchor, kinds);
@@ -106,18 +112,29 @@ impl Reading {
     }
 }
 
-/// A due assessment that is to be judged now.
-struct Due<'a> {
+/// A due assessment that was admitted.
+struct Admitted<'a> {
     assessment: &'a Assessment,
+    /// The session's.
+    revision: i64,
     group: &'a GatheredGroup,
-    panel: Panel,
+    /// The terms of the operator who ordered it, where one did.
+    terms: Option<&'a Terms>,
+}
+
+/// A due assessment that is to be judged now.
+pub(super) struct Due<'a> {
+    pub(super) assessment: &'a Assessment,
+    pub(super) group: &'a GatheredGroup,
+    pub(super) terms: Option<&'a Terms>,
+    pub(super) panel: Panel,
 }
 
 impl Worker {
     /// Ends a try for each due assessment of a session.
     pub(super) async fn assess(&self, session: GatheredSession, catalogue: &Catalogue) -> SessionEnd {
         let now = self.clock.now();
-        let GatheredSession { claim, standing, assessments, spans } = session;
+        let GatheredSession { claim, standing, assessments, terms, spans } = session;
         let mut tries = Vec::new();
         let mut wanted = Vec::new();
         for (group_id, assessment) in &assessments {
@@ -125,22 +142,27 @@ impl Worker {
                 continue;
             }
             let group = catalogue.groups.get(&(claim.project.clone(), group_id.clone()));
-            match self.admit(standing.as_ref(), assessment, group, now) {
+            let terms = terms.get(group_id);
+            match self.admit(standing.as_ref(), assessment, group, terms, now) {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
-                Ok((standing, group)) => wanted.push((assessment.clone(), standing.revision, group)),
+                Ok((standing, group)) => {
+                    wanted.push(Admitted { assessment, revision: standing.revision, group, terms });
+                }
             }
         }
         if !wanted.is_empty() {
             let mut reading = Reading::of(claim.session.clone(), spans);
             if reading.conversation.is_opted_out() {
-                let group = |(_, _, group): &(Assessment, i64, &GatheredGroup)| group.id.clone();
-                let out = wanted.iter().map(|it| Try { group: group(it), ending: Ending::Withdrawn, verdict: None });
-                tries.extend(out);
+                let out =
+                    |group: &GatheredGroup| Try { group: group.id.clone(), ending: Ending::Withdrawn, verdict: None };
+                tries.extend(wanted.iter().map(|it| out(it.group)));
                 return SessionEnd { claim, tries };
             }
             match self.redact(&claim.project, &mut reading, &wanted, catalogue).await {
                 Ok(()) => tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await),
-                Err(error) => tries.extend(wanted.iter().map(|(it, _, group)| self.erred(&group.id, it, &error, now))),
+                Err(error) => {
+                    tries.extend(wanted.iter().map(|it| self.erred(&it.group.id, it.assessment, &error, now)));
+                }
             }
         }
         SessionEnd { claim, tries }
@@ -151,7 +173,7 @@ impl Worker {
         &self,
         project: &ProjectId,
         reading: &mut Reading,
-        wanted: &[(Assessment, i64, &GatheredGroup)],
+        wanted: &[Admitted<'_>],
         catalogue: &Catalogue,
     ) -> Result<(), StoreError> {
         let goes_out = |member: &Member| match member.kind {
@@ -159,7 +181,7 @@ impl Worker {
             // Only a semantic condition shows anything to anybody.
             MemberKind::Pattern => catalogue.mentions(project, member, "\"semantic\""),
         };
-        if wanted.iter().any(|(_, _, group)| group.spec.members.iter().any(goes_out)) {
+        if wanted.iter().any(|it| it.group.spec.members.iter().any(goes_out)) {
             let chosen = self.store.redaction(project).await?;
             reading.redact(chosen.as_deref().unwrap_or(self.judges.redact()));
         }
@@ -172,17 +194,23 @@ impl Worker {
         standing: Option<&'a Standing>,
         assessment: &Assessment,
         group: Option<&'a GatheredGroup>,
+        terms: Option<&Terms>,
         now: Timestamp,
     ) -> Result<(&'a Standing, &'a GatheredGroup), Ending> {
         let (Some(standing), Some(group)) = (standing, group.filter(|group| group.live)) else {
             return Err(Ending::Withdrawn);
         };
         let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(Ending::Withdrawn) };
+        // A round whose order was cancelled is nobody's wish any more.
+        if terms.is_none() && assessment.wanted.revision <= assessment.covered.revision {
+            return Err(Ending::Withdrawn);
+        }
+        // What an operator ordered is judged whatever the sample says.
+        let live = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..live } } else { live };
         match standing.eligible(&live, now, self.settings.patience()) {
             Ok(()) => Ok((standing, group)),
+            Err(NotNow::Active(_)) if terms.is_some_and(|terms| terms.force) => Ok((standing, group)),
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
-            // What an operator ordered is judged whatever the sample says.
-            Err(NotNow::SampledOut) if assessment.wanted.round > assessment.covered.round => Ok((standing, group)),
             Err(NotNow::OtherScope | NotNow::SampledOut | NotNow::TooFewTurns) => Err(Ending::Withdrawn),
         }
     }
@@ -191,15 +219,15 @@ impl Worker {
         &self,
         claim: &Claimed,
         reading: &Reading,
-        wanted: Vec<(Assessment, i64, &GatheredGroup)>,
+        wanted: Vec<Admitted<'_>>,
         catalogue: &Catalogue,
         now: Timestamp,
     ) -> Vec<Try> {
         let mut tries = Vec::new();
         let mut due = Vec::new();
         let mut needs = Wanted::default();
-        for (assessment, revision, group) in &wanted {
-            let read = Goal { revision: *revision, round: assessment.wanted.round };
+        for Admitted { assessment, revision, group, terms } in wanted {
+            let read = Goal { revision, round: assessment.wanted.round };
             if is_unchanged(assessment, reading) {
                 let (digest, reason) = (reading.digest.clone(), assessment.last_error.clone());
                 tries.push(Try {
@@ -214,8 +242,9 @@ impl Worker {
                 tries.push(Try { group: group.id.clone(), ending: Ending::Withdrawn, verdict: None });
                 continue;
             }
+            needs.fresh = terms.and_then(|terms| terms.fresh.clone());
             let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
-            due.push((Due { assessment, group, panel }, read));
+            due.push((Due { assessment, group, terms, panel }, read));
         }
         // Groups that ask a judge the same thing share its answer, and those with the same custom scorer its opinion.
         match self.ask(claim, reading, needs).await {
@@ -234,7 +263,7 @@ impl Worker {
     /// Composes what the members said, or puts the try off where waiting for one of them may help.
     fn conclude(&self, due: &Due<'_>, read: Goal, reading: &Reading, answers: &Answers, now: Timestamp) -> Try {
         let members = self.reports(&due.panel, reading, answers);
-        let opinions: Vec<Opinion> = members.iter().map(MemberReport::opinion).collect();
+        let opinions = opinions(&members);
         let waiting_for = members.iter().find(|member| member.outcome.is_transient());
         let group = due.group.id.clone();
         let waits = due.panel.waits(answers);
@@ -252,15 +281,27 @@ impl Worker {
             return Try { group, ending: Ending::Deferred { until, reason, held: waits.held }, verdict: None };
         }
         let incomplete = waiting_for.is_some();
-        let verdict = verdict(due.group, read, reading, &opinions, members, incomplete, now);
-        let verdict = if due.group.judge.is_some() {
-            verdict.of_judge(due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned())
-        } else {
-            verdict
-        };
+        let verdict = self.verdict(due, read, reading, members, incomplete, now);
         let reason = verdict.composition.rating.is_none().then(|| verdict.composition.justification.clone());
         let ending = Ending::Covered { read, digest: reading.digest.clone(), reason };
         Try { group, ending, verdict: Some(verdict) }
+    }
+
+    /// The verdict that the members' reports come to.
+    pub(super) fn verdict(
+        &self,
+        due: &Due<'_>,
+        read: Goal,
+        reading: &Reading,
+        members: Vec<MemberReport>,
+        incomplete: bool,
+        now: Timestamp,
+    ) -> Verdict {
+        let verdict = verdict(due, read, reading, members, incomplete, now);
+        if due.group.judge.is_none() {
+            return verdict;
+        }
+        verdict.of_judge(due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned())
     }
 
     /// When a member that could not answer may be able to.
@@ -307,18 +348,22 @@ fn is_unchanged(assessment: &Assessment, reading: &Reading) -> bool {
         && assessment.covered_digest.as_deref() == Some(reading.digest.as_str())
 }
 
+fn opinions(members: &[MemberReport]) -> Vec<Opinion> {
+    members.iter().map(MemberReport::opinion).collect()
+}
+
 fn verdict(
-    group: &GatheredGroup,
+    due: &Due<'_>,
     read: Goal,
     reading: &Reading,
-    opinions: &[Opinion],
     members: Vec<MemberReport>,
     incomplete: bool,
     now: Timestamp,
 ) -> Verdict {
-    let conversation = &reading.conversation;
+    let (group, conversation) = (due.group, &reading.conversation);
     let online = group.spec.online.as_ref();
-    let recipe = group.spec.recipe(group.scorecard.clone());
+    let ordered = due.terms.and_then(|terms| terms.scorecard.clone());
+    let recipe = group.spec.recipe(ordered.unwrap_or_else(|| group.scorecard.clone()));
     Verdict {
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
@@ -326,7 +371,7 @@ fn verdict(
         judge_model: None,
         session: conversation.session.clone(),
         read,
-        composition: compose::compose(opinions, &recipe),
+        composition: compose::compose(&opinions(&members), &recipe),
         recipe,
         members,
         incomplete,

@@ -4,12 +4,14 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod by_hand;
 mod custom;
 mod explain;
 mod in_flight;
 mod panel;
 mod pass;
 mod record;
+mod resweep;
 mod run;
 pub mod schedule;
 mod vitals;
@@ -30,9 +32,11 @@ use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
 use crate::store::Store;
 
+pub use by_hand::Judged;
 pub use custom::DryRun;
 pub use explain::Explanation;
 pub use pass::PassReport;
+pub use resweep::OrderError;
 pub use run::run;
 pub use vitals::{Durations, Vitals};
 

@@ -58,8 +58,19 @@ pub(super) struct Waits {
 pub(super) struct Wanted {
     /// The group that is being seated.
     group: Option<GroupId>,
+    /// The order that wants models asked again for that group: what they answer is reused within that order alone.
+    pub(super) fresh: Option<String>,
+    /// What they are asked for.
+    purpose: Purpose,
     questions: BTreeMap<String, Question>,
     jobs: BTreeMap<String, Job>,
+}
+
+impl Wanted {
+    /// Nothing yet, to be asked for whoever wants a session judged now.
+    pub(super) fn on_demand() -> Self {
+        Self { purpose: Purpose::OnDemand, ..Self::default() }
+    }
 }
 
 /// What came of it.
@@ -297,7 +308,10 @@ impl Worker {
 
     /// Adds a question to those that are to be asked; answers its key.
     fn await_answer(&self, scorer: &Scorer, model: &str, asked: judge::Question, wanted: &mut Wanted) -> String {
-        let key = asked.key(self.judges.provider(), model);
+        let mut key = asked.key(self.judges.provider(), model);
+        if let Some(order) = &wanted.fresh {
+            key = format!("{key} {order}");
+        }
         let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked };
         wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(wanted.group.clone());
         key
@@ -325,11 +339,17 @@ impl Worker {
     /// # Errors
     /// [`StoreError`] where kept answers or history can't be read or new answers kept.
     pub(super) async fn ask(&self, claim: &Claimed, reading: &Reading, wanted: Wanted) -> Result<Answers, StoreError> {
+        let purpose = wanted.purpose;
         let asking = wanted.questions.into_iter().map(|(key, mut question)| async move {
             question.groups.sort_unstable();
             question.groups.dedup();
-            let shared = (claim.project.clone(), key.clone());
-            let answered = self.in_flight.share(shared, self.answer(claim, &key, &question)).await?;
+            let shared = || (claim.project.clone(), key.clone());
+            let ask = || self.answer(claim, &key, &question, purpose);
+            let mut answered = self.in_flight.share(shared(), ask()).await?;
+            if answered.out_of_budget && purpose != Purpose::Live {
+                // It waited for a question that live scoring had no budget for; its own needs none.
+                answered = self.in_flight.share(shared(), ask()).await?;
+            }
             Ok((key, answered))
         });
         let working = wanted.jobs.into_iter().map(|(key, job)| async move {
@@ -341,11 +361,22 @@ impl Worker {
         Ok(Answers { judgements: judgements.into_iter().collect(), opinions: opinions.into_iter().collect() })
     }
 
-    async fn answer(&self, claim: &Claimed, key: &str, question: &Question) -> Result<Answered, StoreError> {
+    async fn answer(
+        &self,
+        claim: &Claimed,
+        key: &str,
+        question: &Question,
+        purpose: Purpose,
+    ) -> Result<Answered, StoreError> {
         if let Some(kept) = self.store.judgement(&claim.project, key).await? {
             return Ok(Answered { judgement: kept, retry_after: None, held: false, out_of_budget: false });
         }
-        let take_slot = || -> BoxFuture<'_, Slot> { Box::pin(self.take_slot(&claim.project, &question.groups)) };
+        let take_slot = || -> BoxFuture<'_, Slot> {
+            match purpose {
+                Purpose::Live => Box::pin(self.take_slot(&claim.project, &question.groups)),
+                Purpose::OnDemand | Purpose::DryRun => judges::unlimited(),
+            }
+        };
         let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;
         for call in &answer.calls {
             self.vitals.called(CallClass::of(call.status, call.error.is_some()));
@@ -353,12 +384,8 @@ impl Worker {
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         let kept = answer.is_reusable().then_some((key, &answer.judgement));
         if !calls.is_empty() {
-            let asker = Asker {
-                session: &claim.session,
-                scorer: &question.scorer,
-                group: question.groups.first(),
-                purpose: Purpose::Live,
-            };
+            let asker =
+                Asker { session: &claim.session, scorer: &question.scorer, group: question.groups.first(), purpose };
             self.store.keep_judgement(&claim.project, asker, &calls, kept, self.clock.now()).await?;
         }
         Ok(Answered {

@@ -1,4 +1,4 @@
-//! One pass: plan, then claim, gather, assess and record until nothing is due.
+//! One pass: plan, then claim, gather, assess and record until nothing is due; then go on with re-sweeps.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -299,6 +299,9 @@ impl Worker {
             let claims = self.store.claim(project, &self.owner, permits.len(), now, now + self.settings.lease).await?;
             if claims.is_empty() {
                 drop(permits);
+                if self.step_resweeps(project).await? {
+                    continue;
+                }
                 // What ends may leave its session due again.
                 let is_dry = tokio::select! {
                     () = cancel.cancelled() => return Ok(()),

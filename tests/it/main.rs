@@ -16,6 +16,7 @@ mod import;
 mod judging;
 mod real_model;
 mod recipes;
+mod resweep;
 mod sdk;
 mod store;
 mod support;

@@ -53,7 +53,9 @@ async fn judge_everything(server: &Server) {
 async fn converse(server: &Server, session: &str) {
     for turn in ["one", "two"] {
         let id = format!("{session}-{turn}");
-        let span = json!({"name": "secret-agent", "session_id": session, "span_id": id, "input": "q", "output": "a"});
+        // Sessions that say the same share one call of the judge.
+        let input = format!("I am {session}");
+        let span = json!({"name": "secret-agent", "session_id": session, "span_id": id, "input": input, "output": "a"});
         server.caller.store(&span).await;
     }
 }
@@ -111,9 +113,12 @@ async fn what_is_in_work_is_counted_and_a_sweep_that_waits_for_judges_keeps_nobo
     }
     let caller = server.caller.clone();
     let sweeping = tokio::spawn(async move { caller.press("/agent-monitoring/session-sweep/run").await });
-    while judge.requests().len() < 3 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let asked = async {
+        while judge.requests().len() < 3 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), asked).await.expect("each session is in work");
     for path in ["/health", "/ready", "/metrics"] {
         let answered = tokio::time::timeout(Duration::from_secs(2), open(&server, path)).await;
         assert_eq!(answered.expect("an answer while judges are waited for").0, 200, "{path}");

@@ -15,6 +15,7 @@ mod races;
 pub mod raw;
 mod recording;
 mod recount;
+mod resweeps;
 mod scorecards;
 mod signals;
 mod soak;
