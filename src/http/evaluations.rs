@@ -91,14 +91,10 @@ pub(super) async fn of_trace(
     Id(id): Id,
 ) -> Result<Json<Evaluations>, ApiError> {
     let of_span = api.store.span(&project, &id).await?.map(|span| span.stored.span.trace_id);
-    let trace = match of_span {
-        Some(trace) => trace,
-        None => {
-            let trace = TraceId::trusted(id);
-            let is_known = api.store.has_trace(&project, &trace).await?;
-            Some(trace).filter(|_| is_known).ok_or_else(|| ApiError::not_found("Trace not found"))?
-        }
-    };
+    let trace = of_span.unwrap_or_else(|| TraceId::trusted(id));
+    if !api.store.has_trace(&project, &trace).await? {
+        return Err(ApiError::not_found("Trace not found"));
+    }
     let verdicts = api.store.verdicts_of_session(&project, &SessionId::of_trace(&trace)).await?;
     let mut seen = BTreeSet::new();
     // The latest come first.

@@ -10,6 +10,7 @@ mod ingest;
 mod lists;
 mod opening;
 mod planning;
+mod profiles;
 mod quarantine;
 mod races;
 pub mod raw;
