@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use super::exit;
+pub use super::pause::{PauseArgs, ResumeArgs};
 pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
@@ -53,6 +54,10 @@ pub enum Command {
     ///
     /// Orders it and carries it out, behind live work; when interrupted, any worker goes on with it. Earlier verdicts stay.
     Resweep(ResweepArgs),
+    /// Let a scorer group rest: what is due for it stays due
+    Pause(PauseArgs),
+    /// Let a paused scorer group go on
+    Resume(ResumeArgs),
     /// Tell why a session has the verdicts it has, or none
     Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why

@@ -9,7 +9,7 @@ use super::args::{Args, Command, KeyCommand, KeyCreateArgs, ResweepArgs, SweepAr
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, demo, explain, fail, import, print, reports, resweep, sample, serve,
+    ExitCode, bench, check_config, compose, demo, explain, fail, import, pause, print, reports, resweep, sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
@@ -65,6 +65,8 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
         | Command::Migrate
         | Command::Key(_) => match App::open(config).await {
             Ok(app) => {
@@ -89,6 +91,14 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Summary(args) => reported(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
+        Command::Pause(args) => match app.worker() {
+            Ok(worker) => ended(pause::pause(&app, &worker, args).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
+        Command::Resume(args) => match app.worker() {
+            Ok(worker) => ended(pause::resume(&app, &worker, args).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
         Command::Migrate => migrate(&app).await,

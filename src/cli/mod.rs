@@ -9,6 +9,7 @@ mod demo;
 mod exit;
 mod explain;
 mod import;
+mod pause;
 pub mod progress;
 mod reports;
 mod resweep;

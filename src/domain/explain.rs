@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::assessment::{Assessment, Goal, State};
+use super::block::Block;
 use super::plan::{LiveGroup, NotNow, Patience, Standing};
 use super::quarantine::Held;
 use super::sample;
@@ -45,6 +46,8 @@ pub struct Facts {
     pub lease: Option<Lease>,
     /// How many sessions are due before it.
     pub ahead: i64,
+    /// Why the group's due sessions are left alone, where they are.
+    pub block: Option<Block>,
     /// The latest verdict.
     pub latest: Option<Latest>,
 }
@@ -103,8 +106,8 @@ pub enum Decision {
     Deferred {
         /// Why.
         reason: String,
-        /// Until when.
-        until: String,
+        /// Until when; null where somebody has to lift it.
+        until: Option<String>,
     },
     /// Given up until new content or a re-sweep asks again.
     Failed {
@@ -137,15 +140,19 @@ pub fn decide(facts: &Facts, now: Timestamp, patience: Patience, max_attempts: i
         return Decision::Quarantined { reason: held.reason.clone(), since: held.since.iso() };
     }
     let held = facts.lease.as_ref().filter(|lease| lease.until > now);
+    let block = facts.block.as_ref().filter(|block| block.holds(now));
     let state = facts.assessment.as_ref().map(|it| (it, it.state(now, held.is_some(), max_attempts)));
     match state {
         Some((it, State::Current)) if it.covered.revision >= standing.revision => judged(facts, it),
         Some((it, State::Failed)) => Decision::Failed { error: error_of(it), attempts: it.attempts },
-        Some((it, State::Deferred)) => Decision::Deferred { reason: error_of(it), until: it.not_before.iso() },
+        Some((it, State::Deferred)) => Decision::Deferred { reason: error_of(it), until: Some(it.not_before.iso()) },
         Some((_, State::Judging)) => match held {
             Some(lease) => Decision::Judging { by: lease.owner.clone(), since: lease.since.iso() },
             None => Decision::Waiting { ahead: facts.ahead },
         },
+        Some((_, State::Waiting)) if let Some(block) = block => {
+            Decision::Deferred { reason: block.reason.clone(), until: block.until.map(Timestamp::iso) }
+        }
         Some((_, State::Waiting)) => Decision::Waiting { ahead: facts.ahead },
         Some((_, State::Current | State::Withdrawn)) | None => not_wanted(facts, standing, now, patience),
     }
@@ -202,7 +209,8 @@ impl Decision {
             Self::Waiting { ahead: 0 } => "due; next in line".to_owned(),
             Self::Waiting { ahead } => format!("due; {ahead} sessions are due before it"),
             Self::Judging { by, since } => format!("being judged by {by} since {since}"),
-            Self::Deferred { reason, until } => format!("put off until {until}: {reason}"),
+            Self::Deferred { reason, until: Some(until) } => format!("put off until {until}: {reason}"),
+            Self::Deferred { reason, until: None } => format!("put off until the group is resumed: {reason}"),
             Self::Failed { error, attempts } => format!("given up after {attempts} attempts: {error}"),
             Self::Judged { revision, rating } => format!("judged at revision {revision}: {rating:.1}/10"),
             Self::NoScore { revision, reason } => format!("no score at revision {revision}: {reason}"),
@@ -245,6 +253,7 @@ mod tests {
             }),
             assessment: None,
             lease: None,
+            block: None,
             ahead: 0,
             latest: None,
         }
@@ -289,7 +298,7 @@ mod tests {
         let mut deferred = wanted();
         deferred.end(Ending::Deferred { until: at(2_000), reason: "Judge: 429".into(), held: false }, at(1_130));
         let answer = of(&Facts { assessment: Some(deferred), ..facts() });
-        assert_eq!(answer, Decision::Deferred { reason: "Judge: 429".into(), until: at(2_000).iso() });
+        assert_eq!(answer, Decision::Deferred { reason: "Judge: 429".into(), until: Some(at(2_000).iso()) });
         let mut failed = wanted();
         for _ in 0..MAX {
             failed.end(Ending::Erred { until: at(0), error: "bug".into() }, at(1_130));

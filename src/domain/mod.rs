@@ -2,6 +2,7 @@
 
 pub mod assessment;
 pub mod attach;
+pub mod block;
 pub mod compose;
 pub mod content;
 pub mod conversation;

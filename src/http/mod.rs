@@ -17,6 +17,7 @@ mod metrics;
 mod online_evaluators;
 mod otlp;
 mod patterns;
+mod pause;
 mod recompose;
 mod release;
 mod reports;
@@ -137,6 +138,8 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/custom-agent-evaluations/evaluation-settings/{id}", get(evaluation_settings::read))
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
+        .route("/agent-monitoring/scorer-groups/{id}/pause", post(pause::pause))
+        .route("/agent-monitoring/scorer-groups/{id}/resume", post(pause::resume))
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))
         .route("/agent-monitoring/resweeps", get(resweeps::list).post(resweeps::create))
         .route("/agent-monitoring/resweeps/{id}", get(resweeps::read))

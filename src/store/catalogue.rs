@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::engine::{Result, Row, Tx, args};
 use super::scorecards::MovedGroup;
 use super::sql::statements;
-use super::{Store, StoreError, profiles, retrying};
+use super::{Store, StoreError, blocks, profiles, retrying};
 use crate::domain::group::{GroupSpec, MemberKind, Scope};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::plan::LiveGroup;
@@ -231,6 +231,7 @@ impl Store {
     async fn delete_group_once(&self, project: &ProjectId, id: &GroupId, now: Timestamp) -> Result<bool> {
         let mut tx = self.db.write().await?;
         let deleted = tx.execute(&DELETE_GROUP, args![project, id, now]).await? > 0;
+        blocks::lift_all(&mut tx, project, id).await?;
         tx.commit().await?;
         Ok(deleted)
     }

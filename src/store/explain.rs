@@ -7,12 +7,13 @@ use super::engine::{Result, Tx, args};
 use super::gather::read_assessment;
 use super::plan::standing;
 use super::sql::statements;
-use super::{Store, quarantine};
+use super::{Store, blocks, quarantine};
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::explain::{Facts, Latest, Lease};
 use crate::domain::group::GroupSpec;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::plan::LiveGroup;
+use crate::domain::time::Timestamp;
 
 /// How many sessions ahead are counted; beyond it "more" is all that matters.
 const COUNTED_AHEAD: i64 = 10_000;
@@ -47,7 +48,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn explain(&self, project: &ProjectId, session: &SessionId) -> Result<Vec<Explained>> {
+    pub async fn explain(&self, project: &ProjectId, session: &SessionId, now: Timestamp) -> Result<Vec<Explained>> {
         let mut tx = self.db.read().await?;
         let standing = match tx.fetch_one(&STANDING, args![project, session]).await? {
             Some(row) => Some(standing(&row, 0)?),
@@ -66,6 +67,7 @@ impl Store {
             let verdict = Latest { read, rating: row.opt_real(4)?, justification: row.text(5)? };
             latest.insert(GroupId::trusted(row.text(0)?), verdict);
         }
+        let blocks = blocks::read(&mut tx).await?;
         let mut explained = Vec::new();
         for row in tx.fetch(&GROUPS, args![project]).await? {
             let group = GroupId::trusted(row.text(0)?);
@@ -77,6 +79,7 @@ impl Store {
                 assessment: assessments.remove(&group),
                 lease: lease.clone(),
                 ahead,
+                block: blocks.of(project, &group, now).cloned(),
                 latest: latest.remove(&group),
             };
             explained.push(Explained { group, name: row.text(1)?, facts });

@@ -9,8 +9,9 @@ use super::engine::{Result, Row, Rows, Tx, args};
 use super::lease::Claimed;
 use super::plan::standing;
 use super::sql::statements;
-use super::{Store, resweep_step, scorecards, spans};
+use super::{Store, blocks, resweep_step, scorecards, spans};
 use crate::domain::assessment::{Assessment, Goal};
+use crate::domain::block::Blocks;
 use crate::domain::compose::Scorecard;
 use crate::domain::group::GroupSpec;
 use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
@@ -101,6 +102,8 @@ pub struct Gathering {
     pub scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
     /// The specs of the versions that members are bound to, by project, scorer and version.
     pub pinned: PinnedSpecs,
+    /// The blocks of groups, over or not.
+    pub blocks: Blocks,
 }
 
 /// The specs of versions, by project, scorer and version.
@@ -149,6 +152,7 @@ impl Store {
         let groups = read_groups(&mut tx, &assessments).await?;
         let scorers = read_scorers(&mut tx, &groups).await?;
         let pinned = read_pinned(&mut tx, &groups).await?;
+        let blocks = blocks::read(&mut tx).await?;
         let sessions = claims
             .into_iter()
             .map(|claim| {
@@ -162,13 +166,13 @@ impl Store {
                 }
             })
             .collect();
-        Ok(Gathering { sessions, groups, scorers, pinned })
+        Ok(Gathering { sessions, groups, scorers, pinned, blocks })
     }
 }
 
 pub(super) type AssessmentsBySession = BTreeMap<(String, String), Vec<(GroupId, Assessment)>>;
 
-async fn read_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySession> {
+pub(super) async fn read_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySession> {
     let mut by_session = AssessmentsBySession::new();
     for row in tx.bulk(&ASSESSMENTS, args![], keys).await? {
         let (group, assessment) = read_assessment(&row)?;

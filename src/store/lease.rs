@@ -1,7 +1,7 @@
 //! Leases: sessions with due work are claimed lane by lane, renewed while they are in work, and given back.
 //!
 //! A lane is a project and one of its groups. Claims take a few from each lane in rotation, so that no backlog starves
-//! another. A lease that expired is claimed again alone: only a death while alone counts as the session's own, so that a
+//! another; a lane whose group is blocked is passed by in one look, however long it is. A lease that expired is claimed again alone: only a death while alone counts as the session's own, so that a
 //! crashing neighbour gives nobody a bad name.
 
 use std::sync::PoisonError;
@@ -21,7 +21,9 @@ statements! {
     NEXT_LANE_IN_PROJECT = "SELECT project_id, lane FROM queue
         WHERE lease_token IS NULL AND priority = $1 AND project_id = $2 AND lane > $3 ORDER BY lane LIMIT 1";
     IS_LANE_DUE = "SELECT 1 FROM queue
-        WHERE lease_token IS NULL AND priority = $1 AND project_id = $2 AND lane = $3 AND visible_at <= $4 LIMIT 1";
+        WHERE lease_token IS NULL AND priority = $1 AND project_id = $2 AND lane = $3 AND visible_at <= $4
+            AND NOT EXISTS (SELECT 1 FROM blocks WHERE project_id = $2 AND group_id = $3
+                AND (until_at IS NULL OR until_at > $4)) LIMIT 1";
     CLAIM = "WITH due AS MATERIALIZED (SELECT project_id, session_id FROM queue
             WHERE lease_token IS NULL AND priority = $6 AND project_id = $7 AND lane = $8 AND visible_at <= $1
             ORDER BY visible_at LIMIT $2 FOR UPDATE SKIP LOCKED)

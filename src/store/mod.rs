@@ -1,6 +1,7 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod blocks;
 mod by_hand;
 mod candidates;
 mod catalogue;
@@ -225,7 +226,8 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 28] = [
+static STATEMENTS: [&sql::Statements; 29] = [
+    &blocks::ALL,
     &actions::ALL,
     &by_hand::ALL,
     &catalogue::ALL,

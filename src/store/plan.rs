@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::catalogue::live_groups;
 use super::engine::{Result, Row, Rows, Tx, args};
 use super::sql::statements;
-use super::{Store, quarantine, retrying};
+use super::{Store, blocks, quarantine, retrying};
+use crate::domain::block::Blocks;
 use crate::domain::ids::{ProjectId, SessionId};
 use crate::domain::plan::{self, LiveGroup, Patience, Standing};
 use crate::domain::quarantine::{Limits, Size};
@@ -53,7 +54,7 @@ statements! {
             WHERE a.not_before <= $1 AND a.attempts < $2
                 AND (a.wanted_revision > a.covered_revision OR a.wanted_round > a.covered_round)
             ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at),
-                priority = 0
+                priority = 0, lane = excluded.lane
             WHERE queue.lease_token IS NULL";
         REARM(0; project_id Text, session_id Text, check_at Int) = "UPDATE sessions SET check_at = v.check_at FROM v
             WHERE sessions.project_id = v.project_id AND sessions.session_id = v.session_id";
@@ -150,7 +151,8 @@ impl Store {
         let in_quarantine = quarantine::hold(&mut tx, self.entropy.as_ref(), settings.limits, measured, now).await?;
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
-        let planned = decide(&sessions, &in_quarantine, &groups, now, settings.patience());
+        let blocks = blocks::read(&mut tx).await?;
+        let planned = decide(&sessions, &in_quarantine, &groups, &blocks, now, settings.patience());
         let (looked_at, wanted) = (sessions.len(), planned.raised);
         tx.bulk(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
         tx.bulk(&RAISE, args![now], planned.raise).await?;
@@ -257,6 +259,7 @@ fn decide(
     sessions: &[(ProjectId, Standing)],
     held: &BTreeSet<(ProjectId, SessionId)>,
     groups: &BTreeMap<ProjectId, Vec<LiveGroup>>,
+    blocks: &Blocks,
     now: Timestamp,
     patience: Patience,
 ) -> Plan {
@@ -275,8 +278,9 @@ fn decide(
             plan.raise.push(args![project, &session.session, &groups[group].id, session.revision]);
         }
         plan.raised += decision.wanted_by.len();
-        if let Some(&first) = decision.wanted_by.first() {
-            plan.enqueue.push(args![project, &session.session, &groups[first].id]);
+        let wanted_by = decision.wanted_by.iter().map(|&group| (&groups[group].id, now));
+        if let Some((lane, _)) = blocks.lane(project, wanted_by, now) {
+            plan.enqueue.push(args![project, &session.session, lane]);
         }
         plan.rearm.push(args![project, &session.session, decision.check_at]);
     }

@@ -10,8 +10,9 @@ use super::gather::{AssessmentsBySession, ordered, read_assessment};
 use super::lease::{Claimed, LIVE, RESWEEP};
 use super::resweep_step::{self, OpenItem};
 use super::sql::statements;
-use super::{Store, StoreError, retrying, signals};
+use super::{Store, StoreError, blocks, retrying, signals};
 use crate::domain::assessment::{Assessment, Ending};
+use crate::domain::block::Blocks;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
 use crate::domain::resweep::ItemEnd;
@@ -62,8 +63,8 @@ statements! {
             SELECT project_id, session_id, group_id, revision, round, sequence, position, name, kind, ref_id, version,
                 weight, gate, scorer_kind, outcome, goodness, reason, permanence, detail, justification, evidence, shown,
                 facts, pass_threshold, category, pinned, redactions FROM v";
-        REQUEUE(0; project_id Text, session_id Text, visible_at Int, priority Int) = "UPDATE queue SET
-                visible_at = v.visible_at, priority = v.priority, lease_token = NULL, lease_owner = NULL, leased_at = NULL,
+        REQUEUE(0; project_id Text, session_id Text, lane Text, visible_at Int, priority Int) = "UPDATE queue SET
+                lane = v.lane, visible_at = v.visible_at, priority = v.priority, lease_token = NULL, lease_owner = NULL, leased_at = NULL,
                 alone = false
             FROM v WHERE queue.project_id = v.project_id AND queue.session_id = v.session_id";
         DEQUEUE(0; project_id Text, session_id Text) = "DELETE FROM queue
@@ -128,6 +129,7 @@ impl Store {
         let keys = || kept.iter().map(|end| args![&end.claim.project, &end.claim.session]).collect::<Rows>();
         let mut assessments = lock_assessments(&mut tx, keys()).await?;
         let mut items = resweep_step::lock_open(&mut tx, ordered(&assessments)).await?;
+        let blocks = blocks::read(&mut tx).await?;
         let alive = alive_groups(&mut tx, &kept).await?;
         let mut revisions: BTreeMap<SessionKey, i64> = BTreeMap::new();
         for row in tx.bulk(&REVISIONS, args![], keys()).await? {
@@ -142,7 +144,7 @@ impl Store {
             let known = Known { alive: &alive, items: &items, revision: revisions.get(&key).copied() };
             let kept = writing.end(self, end, &mut of_session, &known, now)?;
             writing.end_items(&end.claim, &of_session, &items, max_attempts);
-            writing.requeue(&end.claim, &of_session, max_attempts);
+            writing.requeue(&end.claim, &of_session, &blocks, max_attempts, now);
             recorded.insert(key, kept);
         }
         writing.run(&mut tx, self, now).await?;
@@ -258,11 +260,20 @@ impl Writing {
     }
 
     /// What is still due keeps the session in the queue, behind live work where only re-sweeps ask for it.
-    fn requeue(&mut self, claim: &Claimed, assessments: &[(GroupId, Assessment)], max_attempts: i64) {
-        let open = || assessments.iter().map(|(_, it)| it).filter(|it| it.is_open(max_attempts));
-        let priority = if open().any(|it| it.wanted.revision > it.covered.revision) { LIVE } else { RESWEEP };
-        match open().map(|it| it.not_before).min() {
-            Some(visible_at) => self.requeue.push(args![&claim.project, &claim.session, visible_at, priority]),
+    fn requeue(
+        &mut self,
+        claim: &Claimed,
+        assessments: &[(GroupId, Assessment)],
+        blocks: &Blocks,
+        max_attempts: i64,
+        now: Timestamp,
+    ) {
+        let open = || assessments.iter().filter(|(_, it)| it.is_open(max_attempts));
+        let priority = if open().any(|(_, it)| it.wanted.revision > it.covered.revision) { LIVE } else { RESWEEP };
+        match blocks.lane(&claim.project, open().map(|(group, it)| (group, it.not_before)), now) {
+            Some((lane, visible_at)) => {
+                self.requeue.push(args![&claim.project, &claim.session, lane, visible_at, priority]);
+            }
             None => self.dequeue.push(args![&claim.project, &claim.session]),
         }
     }

@@ -22,8 +22,12 @@ statements! {
             WHERE i.project_id = resweeps.project_id AND i.resweep_id = resweeps.resweep_id AND i.state = 'open')";
     NEXT = "SELECT project_id, resweep_id, group_id, spec, position, ordered FROM resweeps
         WHERE state = 'running' AND NOT through AND ($1 = '' OR project_id = $1)
+            AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.project_id = resweeps.project_id
+                AND b.group_id = resweeps.group_id AND (b.until_at IS NULL OR b.until_at > $2))
         ORDER BY stepped_at, resweep_id LIMIT 1 FOR UPDATE SKIP LOCKED";
-    WAITING = "SELECT COUNT(*) FROM (SELECT 1 FROM queue WHERE priority = 1 LIMIT $1) waiting";
+    WAITING = "SELECT COUNT(*) FROM (SELECT 1 FROM queue q WHERE q.priority = 1
+            AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.project_id = q.project_id AND b.group_id = q.lane
+                AND (b.until_at IS NULL OR b.until_at > $2)) LIMIT $1) waiting";
     MOVE_ON = "UPDATE resweeps SET position = $3, through = $4, ordered = ordered + $5, stepped_at = $6
         WHERE project_id = $1 AND resweep_id = $2";
     GIVE_UP = "UPDATE resweeps SET state = 'cancelled', note = $3, ended_at = $4 WHERE project_id = $1 AND resweep_id = $2";
@@ -121,7 +125,7 @@ impl Store {
         }
         let mut tx = self.db.write().await?;
         tx.execute(&SETTLE, args![now]).await?;
-        let stepped = match next(&mut tx, of).await? {
+        let stepped = match next(&mut tx, of, now).await? {
             Some(running) => step(&mut tx, &running, now, settings).await?,
             None => Stepped::default(),
         };
@@ -130,8 +134,8 @@ impl Store {
     }
 }
 
-async fn next(tx: &mut Tx, project: &str) -> Result<Option<Running>> {
-    let Some(row) = tx.fetch_one(&NEXT, args![project]).await? else { return Ok(None) };
+async fn next(tx: &mut Tx, project: &str, now: Timestamp) -> Result<Option<Running>> {
+    let Some(row) = tx.fetch_one(&NEXT, args![project, now]).await? else { return Ok(None) };
     Ok(Some(Running {
         project: ProjectId::trusted(row.text(0)?),
         id: row.text(1)?,
@@ -150,7 +154,7 @@ async fn step(tx: &mut Tx, running: &Running, now: Timestamp, settings: StepSett
         return Ok(Stepped { ordered: 0, goes_on: true });
     };
     let window = count(settings.window);
-    let waiting = tx.fetch_one(&WAITING, args![window]).await?.map_or(Ok(0), |row| row.int(0))?;
+    let waiting = tx.fetch_one(&WAITING, args![window, now]).await?.map_or(Ok(0), |row| row.int(0))?;
     let left = order.limit.map_or(i64::MAX, |limit| limit - ordered);
     let room = usize::try_from((window - waiting).min(left)).unwrap_or(0);
     if room == 0 && left > 0 {

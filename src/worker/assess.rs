@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Worker;
 use super::panel::{Answers, Panel, Waits, Wanted};
 use crate::domain::assessment::{Assessment, Ending, Goal};
+use crate::domain::block::{Block, Blocks, Cause};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
 use crate::domain::group::{Member, MemberKind, Severity};
@@ -29,13 +30,14 @@ pub(super) struct Catalogue {
     pub(super) groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     pub(super) scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
     pub(super) pinned: PinnedSpecs,
+    pub(super) blocks: Blocks,
 }
 
 impl Catalogue {
     /// Takes the sessions out of a gathering; what they share stays.
     pub(super) fn split(gathering: Gathering) -> (Vec<GatheredSession>, Arc<Self>) {
-        let Gathering { sessions, groups, scorers, pinned } = gathering;
-        (sessions, Arc::new(Self { groups, scorers, pinned }))
+        let Gathering { sessions, groups, scorers, pinned, blocks } = gathering;
+        (sessions, Arc::new(Self { groups, scorers, pinned, blocks }))
     }
 
     /// Whether the scorer of a member mentions a text, at its newest version or any that members are bound to.
@@ -139,6 +141,10 @@ impl Worker {
         let mut wanted = Vec::new();
         for (group_id, assessment) in &assessments {
             if !assessment.is_due(now, self.settings.retry.max_attempts) {
+                continue;
+            }
+            // It stays due as it is, and its session waits in the lane of a group that is not blocked, if there is one.
+            if catalogue.blocks.of(&claim.project, group_id, now).is_some() {
                 continue;
             }
             let group = catalogue.groups.get(&(claim.project.clone(), group_id.clone()));
@@ -250,7 +256,9 @@ impl Worker {
         match self.ask(claim, reading, needs).await {
             Ok(answers) => {
                 for (due, read) in due {
-                    tries.push(self.conclude(&due, read, reading, &answers, now));
+                    let end = self.conclude(&due, read, reading, &answers, now);
+                    self.block_if_held(&claim.project, &due, &end, &answers, now).await;
+                    tries.push(end);
                 }
             }
             Err(error) => {
@@ -302,6 +310,24 @@ impl Worker {
             return verdict;
         }
         verdict.of_judge(due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned())
+    }
+
+    /// Blocks the group where nothing can be asked for a known time, so that its backlog is not tried session by session. Where
+    /// a must-pass member needs no model, each session is tried all the same: a known failure must not wait for a budget.
+    async fn block_if_held(&self, project: &ProjectId, due: &Due<'_>, tried: &Try, answers: &Answers, now: Timestamp) {
+        let Ending::Deferred { reason, held: true, .. } = &tried.ending else { return };
+        if due.panel.has_free_gate() {
+            return;
+        }
+        let waits = due.panel.waits(answers);
+        let known = now + Micros::from(waits.at_least);
+        let (cause, until) = if waits.out_of_budget {
+            (Cause::Budget, Timestamp::start_of_day(now.day() + 1).max(known))
+        } else {
+            (Cause::Circuit, known)
+        };
+        let block = Block { cause, since: now, until: Some(until), reason: reason.clone() };
+        self.block(project, &due.group.id, block).await;
     }
 
     /// When a member that could not answer may be able to.

@@ -9,6 +9,7 @@ use super::Worker;
 use super::assess::{Catalogue, Due, Reading};
 use super::panel::Wanted;
 use crate::domain::assessment::{Assessment, Goal};
+use crate::domain::block::Blocks;
 use crate::domain::compose::Scorecard;
 use crate::domain::group::{GroupSpec, Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
@@ -122,7 +123,12 @@ impl Catalogue {
     /// One scorer alone.
     fn of_one(project: &ProjectId, scorer: GatheredScorer) -> Self {
         let key = (project.clone(), scorer.scorer.id.to_string());
-        Self { groups: BTreeMap::new(), scorers: BTreeMap::from([(key, scorer)]), pinned: BTreeMap::new() }
+        Self {
+            groups: BTreeMap::new(),
+            scorers: BTreeMap::from([(key, scorer)]),
+            pinned: BTreeMap::new(),
+            blocks: Blocks::default(),
+        }
     }
 }
 

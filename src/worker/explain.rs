@@ -34,7 +34,7 @@ impl Worker {
         only: Option<&GroupId>,
     ) -> Result<Vec<Explanation>, StoreError> {
         let now = self.clock.now();
-        let explained = self.store.explain(project, session).await?;
+        let explained = self.store.explain(project, session, now).await?;
         let wanted = explained.into_iter().filter(|it| only.is_none_or(|group| it.group == *group));
         Ok(wanted
             .map(|it| {

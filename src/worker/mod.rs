@@ -4,6 +4,7 @@
 //! once; leases keep them from judging a session twice.
 
 mod assess;
+mod blocks;
 mod by_hand;
 mod custom;
 mod explain;
@@ -88,6 +89,7 @@ pub struct Worker {
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
     vitals: Vitals,
+    raised: blocks::Raised,
     /// What judges are being asked, by project and reuse key.
     in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
 }
@@ -122,6 +124,7 @@ impl Worker {
             recorder,
             // A loop that claims gives a sign whenever it renews its leases, three times within one.
             vitals: Vitals::new(settings.lease.to_std()),
+            raised: blocks::Raised::default(),
             in_flight: in_flight::InFlight::default(),
         })
     }

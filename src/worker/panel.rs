@@ -127,6 +127,13 @@ enum Seat {
 }
 
 impl Seat {
+    fn gate(&self) -> bool {
+        match self {
+            Self::Reported(report) => report.gate,
+            Self::Judge { member, .. } | Self::Pattern { member, .. } | Self::Custom { member, .. } => member.gate,
+        }
+    }
+
     /// The keys of the questions that it waits for.
     fn questions(&self) -> Vec<&String> {
         match self {
@@ -144,6 +151,11 @@ impl Panel {
             Seat::Judge { model, .. } => Some(model.as_str()),
             _ => None,
         })
+    }
+
+    /// Whether a must-pass member needs no model: it may decide although judges can't be asked.
+    pub(super) fn has_free_gate(&self) -> bool {
+        self.seats.iter().any(|seat| seat.gate() && seat.questions().is_empty())
     }
 
     /// What the members that got no answer wait for.

@@ -299,7 +299,7 @@ impl Worker {
             let claims = self.store.claim(project, &self.owner, permits.len(), now, now + self.settings.lease).await?;
             if claims.is_empty() {
                 drop(permits);
-                if self.step_resweeps(project).await? {
+                if self.step_aside().await? || self.step_resweeps(project).await? {
                     continue;
                 }
                 // What ends may leave its session due again.

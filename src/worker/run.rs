@@ -18,6 +18,9 @@ const UPKEEP: Duration = Duration::from_mins(1);
 ///
 /// Planning and judging are two loops: judges are slow, and what becomes quiet meanwhile must not wait for them.
 pub async fn run(worker: Arc<Worker>, schedule: Schedule, cancel: CancellationToken) {
+    if let Err(error) = worker.store.forget_blocks().await {
+        tracing::warn!(%error, "what earlier processes learned of budgets and endpoints can't be forgotten; it holds until it is over");
+    }
     if schedule.is_off() {
         cancel.cancelled().await;
         return;
@@ -96,6 +99,9 @@ async fn keep_up(worker: &Worker, cancel: &CancellationToken) {
         tokio::select! {
             () = cancel.cancelled() => return,
             () = tokio::time::sleep(UPKEEP) => {}
+        }
+        if let Err(error) = worker.store.forget_blocks_that_are_over(worker.clock.now()).await {
+            tracing::debug!(%error, "blocks that are over can't be forgotten");
         }
         match worker.store.mend_alarms(worker.clock.now()).await {
             Ok(0) => {}

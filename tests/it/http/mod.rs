@@ -3,6 +3,7 @@
 mod approvals;
 mod auth;
 mod bad_input;
+mod blocks;
 mod catalogue;
 mod custom;
 mod explain;
