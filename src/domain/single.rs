@@ -13,12 +13,15 @@ impl Conversation {
     /// What the pattern source `trace` reads of a single trace: what the agent said, what went wrong and the tool calls, joined
     /// by blank lines. `None` for a session, of which it reads both sides.
     pub fn trace_side(&self) -> Option<String> {
+        if !self.is_trace() {
+            return None;
+        }
         let of_turn = |turn: &super::conversation::Turn| {
             let calls = turn.tool_calls.iter().map(transcript::tool_call);
             turn.output.iter().chain(&turn.error).cloned().chain(calls).collect::<Vec<_>>()
         };
         let parts: Vec<String> = self.turns.iter().flat_map(of_turn).collect();
-        self.is_trace().then(|| parts.join("\n\n"))
+        Some(parts.join("\n\n"))
     }
 
     /// The root of a single trace; the last where it has several.
