@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::ids::GroupId;
 use crate::domain::judge::{Model, ModelTable};
 use crate::domain::quarantine;
 use crate::domain::retry::Backoff;
@@ -20,8 +21,8 @@ use crate::scorers::external::{ExternalClient, ExternalSettings};
 use crate::scorers::guard::{Outgoing, OutgoingSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::scorers::{self, Limits, Provider};
-use crate::store::{DailyLimits, Project, Store, StoreError, StoreSettings};
-use crate::worker::{Worker, WorkerSettings};
+use crate::store::{Caps, DailyLimits, Project, Store, StoreError, StoreSettings};
+use crate::worker::{Scheduled, Worker, WorkerSettings};
 
 /// Everything that a command needs, opened.
 #[derive(Debug)]
@@ -113,6 +114,30 @@ impl App {
         let settings = worker_settings(&self.config);
         let (clock, entropy) = (self.any_clock(), Arc::clone(&self.entropy));
         Ok(Worker::new(self.store.clone(), clock, entropy, judges, customs, settings))
+    }
+}
+
+impl App {
+    /// The re-sweeps that the configuration schedules.
+    ///
+    /// # Errors
+    /// [`StoreError`] where their projects can't be found.
+    pub async fn scheduled_resweeps(&self) -> Result<Vec<Scheduled>, StoreError> {
+        let mut scheduled = Vec::new();
+        for one in &self.config.resweep.scheduled {
+            let project = self.store.project_named(&one.project, self.clock.now()).await?.id;
+            // Checked when the configuration was loaded.
+            let Ok(order) = one.order() else { continue };
+            scheduled.push(Scheduled {
+                name: one.name.clone(),
+                schedule: one.schedule.clone(),
+                project,
+                group: GroupId::trusted(one.group.clone()),
+                window: one.window,
+                order,
+            });
+        }
+        Ok(scheduled)
     }
 }
 
@@ -216,6 +241,8 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
             panel_wait: sweep.panel_wait,
         },
         limits: quarantine::Limits { max_turns: sweep.max_turns, max_spans: sweep.max_spans },
+        max_session_age: sweep.max_session_age,
+        caps: Caps { project: limit(sweep.max_in_flight_per_project), group: limit(sweep.max_in_flight_per_group) },
         lease: sweep.lease,
         max_in_flight: sweep.max_in_flight,
         plan_batch: sweep.plan_batch,

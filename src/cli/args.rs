@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 use super::exit;
 pub use super::pause::{PauseArgs, ResumeArgs};
+pub use super::preview::PreviewArgs;
 pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
 
@@ -128,19 +129,30 @@ pub struct ExplainArgs {
 
 /// Options of `sample`.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SampleArgs {
+    /// Count and list the stored sessions that a rate would pick
+    #[command(subcommand)]
+    pub stored: Option<SampleCommand>,
     /// The session's id (at trace scope the trace's id)
-    #[arg(value_parser = SessionId::parse)]
-    pub session: SessionId,
+    #[arg(required = true, value_parser = SessionId::parse)]
+    pub session: Option<SessionId>,
     /// The scorer group's id
-    #[arg(value_parser = GroupId::parse)]
-    pub group: GroupId,
+    #[arg(required = true, value_parser = GroupId::parse)]
+    pub group: Option<GroupId>,
     /// The group's sample rate, 0 to 1: says whether it keeps the session
     #[arg(long, value_name = "R", value_parser = rate, allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `sample` can do beside a single draw.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum SampleCommand {
+    /// Count and list the stored sessions of a period that a rate would pick; writes nothing
+    Preview(PreviewArgs),
 }
 
 /// Options of `compose`.
@@ -321,7 +333,7 @@ pub struct BenchArgs {
 /// The project that is there from the first start.
 pub const DEFAULT_PROJECT: &str = "Default";
 
-fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
         _ => Err("a rate is a number from 0 (keeps nothing) to 1 (keeps everything)".to_owned()),

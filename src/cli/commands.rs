@@ -5,11 +5,12 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, KeyCommand, KeyCreateArgs, ResweepArgs, SweepArgs};
+use super::args::{Args, Command, KeyCommand, KeyCreateArgs, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, demo, explain, fail, import, pause, print, reports, resweep, sample, serve,
+    ExitCode, bench, check_config, compose, demo, explain, fail, import, pause, preview, print, reports, resweep,
+    sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
@@ -23,7 +24,7 @@ pub fn run(args: &Args) -> ExitCode {
     let sources = Sources::of_process(args.config.as_deref());
     let now = SystemClock::default().now();
     match &args.command {
-        Command::Sample(asked) => return print(&sample::answer(asked, Style::of_stdout())),
+        Command::Sample(asked) if asked.stored.is_none() => return print(&sample::answer(asked, Style::of_stdout())),
         Command::Compose(asked) => {
             return match compose::answer(asked, Style::of_stdout()) {
                 Ok(answer) => print(&answer),
@@ -56,7 +57,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
     match command {
         Command::Demo(args) => ended(demo::run(&config, args, style).await),
         Command::Bench(asked) => ended(bench::run(asked, style).await),
-        Command::Sample(_) | Command::Compose(_) | Command::CheckConfig => ExitCode::Usage,
+        Command::Compose(_) | Command::CheckConfig => ExitCode::Usage,
         Command::Serve
         | Command::Work
         | Command::Import(_)
@@ -65,6 +66,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
+        | Command::Sample(_)
         | Command::Pause(_)
         | Command::Resume(_)
         | Command::Migrate
@@ -91,6 +93,10 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Summary(args) => reported(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
+            Err(error) => fail(ExitCode::Config, &error),
+        },
+        Command::Sample(SampleArgs { stored: Some(SampleCommand::Preview(args)), .. }) => match app.worker() {
+            Ok(worker) => ended(preview::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
         Command::Pause(args) => match app.worker() {

@@ -10,6 +10,7 @@ mod exit;
 mod explain;
 mod import;
 mod pause;
+mod preview;
 pub mod progress;
 mod reports;
 mod resweep;

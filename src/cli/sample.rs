@@ -5,23 +5,27 @@ use serde_json::json;
 use super::args::SampleArgs;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
+use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::sample::{self, Draw};
 
 /// The answer: a table, or one line of JSON `{session, group, hash, unit, rate, kept}` where `hash` is 16 hexadecimal digits
 /// and `rate` and `kept` are null where no rate was given.
 pub fn answer(args: &SampleArgs, style: Style) -> String {
-    let draw = sample::draw(args.session.as_str(), args.group.as_str());
+    // Both are there where no subcommand is: the command line sees to it.
+    let session = args.session.as_ref().map_or("", SessionId::as_str);
+    let group = args.group.as_ref().map_or("", GroupId::as_str);
+    let draw = sample::draw(session, group);
     let hash = format!("{:016x}", draw.hash);
     if args.json {
         let kept = args.rate.map(|rate| draw.kept_at(rate));
         let answer = json!({
-            "session": args.session, "group": args.group, "hash": hash, "unit": draw.unit, "rate": args.rate, "kept": kept,
+            "session": session, "group": group, "hash": hash, "unit": draw.unit, "rate": args.rate, "kept": kept,
         });
         return format!("{answer}\n");
     }
     let mut table = Table::new([Column::text(""), Column::text("")]);
-    table.row([Cell::from("session"), args.session.as_str().into()]);
-    table.row([Cell::from("group"), args.group.as_str().into()]);
+    table.row([Cell::from("session"), session.into()]);
+    table.row([Cell::from("group"), group.into()]);
     table.row([Cell::from("hash"), hash.into()]);
     table.row([Cell::from("unit"), draw.unit.to_string().into()]);
     table.row([Cell::from("decision"), decision(draw, args.rate).into()]);
@@ -39,10 +43,10 @@ fn decision(draw: Draw, rate: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::{GroupId, SessionId};
 
     fn args(rate: Option<f64>, json: bool) -> SampleArgs {
-        SampleArgs { session: SessionId::trusted("会話-42"), group: GroupId::trusted("groupe-é"), rate, json }
+        let (session, group) = (SessionId::trusted("会話-42"), GroupId::trusted("groupe-é"));
+        SampleArgs { stored: None, session: Some(session), group: Some(group), rate, json }
     }
 
     #[test]

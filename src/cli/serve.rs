@@ -46,7 +46,12 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
             sweep_patience: SWEEP_PATIENCE.to_std(),
         },
     });
+    let scheduled = match app.scheduled_resweeps().await {
+        Ok(scheduled) => scheduled,
+        Err(error) => return fail(ExitCode::Database, &error),
+    };
     let grace = app.config.shutdown.grace.to_std();
+    let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
     let sweeping = worker::run(worker, app.config.sweep.schedule.clone(), cancel.clone());
     // Whichever ends first takes the other along: a service without its API, or without its sweep, is no service.
     let serving = async {
@@ -54,7 +59,7 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         cancel.cancel();
         ended
     };
-    let (served, ()) = tokio::join!(serving, sweeping);
+    let (served, (), ()) = tokio::join!(serving, sweeping, ordering);
     match served {
         Ok(()) => ExitCode::Fine,
         Err(error) => fail(ExitCode::Failed, &format!("the API stopped: {error}")),
@@ -71,8 +76,13 @@ pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
         Ok(worker) => worker,
         Err(error) => return fail(ExitCode::Config, &error),
     };
+    let scheduled = match app.scheduled_resweeps().await {
+        Ok(scheduled) => scheduled,
+        Err(error) => return fail(ExitCode::Database, &error),
+    };
     tracing::info!(schedule = schedule.as_str(), "working");
-    worker::run(worker, schedule, cancel).await;
+    let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
+    tokio::join!(worker::run(worker, schedule, cancel), ordering);
     ExitCode::Fine
 }
 

@@ -100,6 +100,11 @@ impl Given {
                 self.refuse(section, reason, &origin);
                 continue;
             };
+            // A list of tables, [[resweep]], is the section's only setting.
+            if let (Value::Array(_), [only]) = (entries, *settings) {
+                self.values.insert((*section, only.key), (entries.clone(), origin.clone()));
+                continue;
+            }
             let Value::Table(entries) = entries else {
                 self.refuse(section, format!("must be a section, written [{section}]"), &origin);
                 continue;

@@ -14,6 +14,7 @@ mod load;
 mod log;
 mod outgoing;
 mod redact;
+mod resweep;
 mod server;
 mod setting;
 mod show;
@@ -33,6 +34,7 @@ pub use load::{Loaded, Sources, load};
 pub use log::Log;
 pub use outgoing::Outgoing;
 pub use redact::Redact;
+pub use resweep::{Resweep, ScheduledResweep};
 pub use server::Server;
 pub use shutdown::Shutdown;
 pub use sweep::Sweep;
@@ -52,6 +54,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// When sessions are looked at, and how their judging is carried out.
     pub sweep: Sweep,
+    /// Re-sweeps that are ordered on a schedule.
+    pub resweep: Resweep,
     /// The model that judges ask.
     pub judge: Judge,
     /// How the scripts of code scorers are run.
@@ -67,11 +71,12 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 10] = [
+const SECTIONS: [(&str, &[Setting]); 11] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
     ("sweep", sweep::SETTINGS),
+    ("resweep", resweep::SETTINGS),
     ("judge", judge::SETTINGS),
     ("code", code::SETTINGS),
     ("outgoing", outgoing::SETTINGS),

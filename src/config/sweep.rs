@@ -32,11 +32,18 @@ pub struct Sweep {
     pub max_turns: i64,
     /// From how many spans on a session is quarantined.
     pub max_spans: i64,
+    /// After how long a session that never becomes quiet is judged all the same. Zero is never.
+    #[serde(with = "length")]
+    pub max_session_age: Micros,
     /// How long a worker may hold a session before another takes it over.
     #[serde(with = "length")]
     pub lease: Micros,
     /// The most sessions a worker holds at the same time.
     pub max_in_flight: usize,
+    /// The most sessions of one project in work at once, over all workers; 0 is no cap.
+    pub max_in_flight_per_project: i64,
+    /// The most sessions of one group in work at once, over all workers; 0 is no cap.
+    pub max_in_flight_per_group: i64,
     /// Sessions planned in one transaction.
     pub plan_batch: usize,
     /// Sessions claimed in one transaction.
@@ -68,8 +75,11 @@ impl Default for Sweep {
             max_attempts: 5,
             max_turns: 2_000,
             max_spans: 20_000,
+            max_session_age: Micros::ZERO,
             lease: Micros::seconds(120),
             max_in_flight: 256,
+            max_in_flight_per_project: 0,
+            max_in_flight_per_group: 0,
             plan_batch: 500,
             claim_batch: 50,
             record_batch: 100,
@@ -93,8 +103,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "max_attempts", allowed: Allowed::Whole(1, 100) },
     Setting { key: "max_turns", allowed: Allowed::Whole(2, 1_000_000) },
     Setting { key: "max_spans", allowed: Allowed::Whole(2, 10_000_000) },
+    Setting { key: "max_session_age", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(366 * DAY)) },
     Setting { key: "lease", allowed: Allowed::Length(Micros::seconds(2), Micros::seconds(DAY)) },
     Setting { key: "max_in_flight", allowed: Allowed::Whole(1, 10_000) },
+    Setting { key: "max_in_flight_per_project", allowed: Allowed::Whole(0, 10_000) },
+    Setting { key: "max_in_flight_per_group", allowed: Allowed::Whole(0, 10_000) },
     Setting { key: "plan_batch", allowed: Allowed::Whole(1, 10_000) },
     Setting { key: "claim_batch", allowed: Allowed::Whole(1, 1_000) },
     Setting { key: "record_batch", allowed: Allowed::Whole(1, 1_000) },

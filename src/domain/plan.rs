@@ -1,5 +1,7 @@
 //! Planning: which groups want to judge a session now, and when to look again.
 
+use std::collections::BTreeMap;
+
 use super::group::{GroupSpec, Scope};
 use super::ids::{GroupId, SessionId};
 use super::sample;
@@ -61,6 +63,24 @@ pub struct Standing {
     pub rootless: i64,
     /// The last arrival in a turn whose root has not arrived.
     pub rootless_at: Option<Timestamp>,
+}
+
+/// How old a session is, by this server's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Age {
+    /// When its first span arrived.
+    pub began_at: Timestamp,
+    /// When each group judged it last.
+    pub judged_at: BTreeMap<GroupId, Timestamp>,
+}
+
+impl Age {
+    /// Whether a session that is still going on is judged by a group all the same: it has been for so long, since it began or
+    /// since that group judged it last. A zero length is never.
+    pub fn is_due(&self, group: &GroupId, now: Timestamp, max_age: Micros) -> bool {
+        let since = self.judged_at.get(group).map_or(self.began_at, |judged| self.began_at.max(*judged));
+        max_age > Micros::ZERO && now - since >= max_age
+    }
 }
 
 /// Why a group does not judge a session now.
@@ -218,6 +238,16 @@ mod tests {
         assert_eq!(decide(&session(1, 1), &groups, at(1059), GRACE).check_at, Some(at(1060)));
         assert_eq!(decide(&session(1, 1), &groups, at(1060), GRACE).wanted_by, [0]);
         assert_eq!(decide(&session(3, 1), &groups, at(1001), GRACE).wanted_by, [] as [usize; 0]);
+    }
+
+    #[test]
+    fn what_never_becomes_quiet_is_judged_whenever_it_went_on_for_so_long() {
+        let (g, h) = (GroupId::trusted("g"), GroupId::trusted("h"));
+        let age = Age { began_at: at(1000), judged_at: BTreeMap::from([(h.clone(), at(1500))]) };
+        let hour = Micros::seconds(3600);
+        let due = |group, now| age.is_due(group, at(now), hour);
+        assert_eq!([due(&g, 4599), due(&g, 4600), due(&h, 5099), due(&h, 5100)], [false, true, false, true]);
+        assert!(!age.is_due(&g, at(1_000_000), Micros::ZERO), "off");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::hash::Hasher;
 
+use serde::Serialize;
 use siphasher::sip::SipHasher24;
+
+use super::ids::SessionId;
 
 /// The SipHash key. Changing it would redraw every sample, so it never changes.
 const KEY: &[u8; 16] = b"afterword/sample";
@@ -32,6 +35,49 @@ impl Draw {
     /// Whether a rate of 0..=1 keeps this draw: 0 keeps nothing, 1 everything, and a higher rate only adds.
     pub fn kept_at(self, rate: f64) -> bool {
         self.unit < rate
+    }
+}
+
+/// A session that a rate would keep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kept {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its draw on 0..1.
+    pub unit: f64,
+}
+
+/// What a rate would pick of some sessions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    /// The rate, 0-1.
+    pub rate: f64,
+    /// Sessions that have turns enough.
+    pub eligible: i64,
+    /// How many of them the rate keeps.
+    pub kept: i64,
+    /// The first of those, by their ids.
+    pub sessions: Vec<Kept>,
+}
+
+impl Preview {
+    /// Of no session yet.
+    pub const fn at(rate: f64) -> Self {
+        Self { rate, eligible: 0, kept: 0, sessions: Vec::new() }
+    }
+
+    /// Considers a session that has turns enough; of those kept the first `most` are listed.
+    pub fn consider(&mut self, session: SessionId, group: &str, most: usize) {
+        self.eligible += 1;
+        let draw = draw(session.as_str(), group);
+        if draw.kept_at(self.rate) {
+            self.kept += 1;
+            if self.sessions.len() < most {
+                self.sessions.push(Kept { session_id: session, unit: draw.unit });
+            }
+        }
     }
 }
 
@@ -78,5 +124,16 @@ mod tests {
     fn a_tenth_is_about_a_tenth() {
         let kept = (0..100_000).filter(|n| draw(&format!("session-{n}"), "group").kept_at(0.1)).count();
         assert!((9_700..10_300).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn a_preview_counts_what_a_rate_keeps_and_lists_the_first() {
+        let mut preview = Preview::at(0.5);
+        for session in ["sess-1", "sess-2", "x"] {
+            preview.consider(SessionId::trusted(session), "grp-1", 1);
+        }
+        let by_hand = ["sess-1", "sess-2", "x"].iter().filter(|it| draw(it, "grp-1").kept_at(0.5)).count();
+        assert_eq!((preview.eligible, preview.kept), (3, i64::try_from(by_hand).unwrap()));
+        assert_eq!(preview.sessions, [Kept { session_id: SessionId::trusted("sess-1"), unit: VECTORS[0].3 }]);
     }
 }

@@ -114,6 +114,8 @@ pub struct Verdict {
     pub members: Vec<MemberReport>,
     /// Composed without members that were waited for in vain.
     pub incomplete: bool,
+    /// Judged while the session was still going on.
+    pub interim: bool,
     /// The last turn's trace.
     pub anchor_trace: TraceId,
     /// The agent that held the conversation.

@@ -23,6 +23,7 @@ mod release;
 mod reports;
 mod request;
 mod resweeps;
+mod sample;
 mod scorecards;
 mod scorers;
 mod scores;
@@ -138,6 +139,7 @@ fn below_api_v1() -> Router<Arc<Api>> {
         .route("/custom-agent-evaluations/evaluation-settings/{id}", get(evaluation_settings::read))
         .route("/agent-monitoring/scorer-groups", get(groups::list).post(groups::create))
         .route("/agent-monitoring/scorer-groups/{id}", group)
+        .route("/agent-monitoring/scorer-groups/{id}/sample-preview", get(sample::preview))
         .route("/agent-monitoring/scorer-groups/{id}/pause", post(pause::pause))
         .route("/agent-monitoring/scorer-groups/{id}/resume", post(pause::resume))
         .route("/agent-monitoring/scorer-groups/{id}/ratings", get(groups::ratings))

@@ -90,6 +90,13 @@ impl Asked {
         Period::read(self.get("from"), self.get("to"), now).map_err(ApiError::bad_request)
     }
 
+    /// `rate`: a share, 0-1.
+    pub(super) fn rate(&self) -> Result<Option<f64>, ApiError> {
+        let Some(text) = self.get("rate") else { return Ok(None) };
+        let rate = text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate));
+        rate.map(Some).ok_or_else(|| ApiError::bad_request("rate must be a number between 0 and 1"))
+    }
+
     /// `limit`: how many to list.
     pub(super) fn limit(&self, default: usize, most: usize) -> Result<usize, ApiError> {
         let Some(text) = self.get("limit") else { return Ok(default) };

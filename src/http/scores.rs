@@ -24,6 +24,7 @@ use crate::store::VerdictRow;
 
 /// A verdict as answers show it.
 #[allow(clippy::struct_field_names, reason = "the score of a scorecard is called so on the wire")]
+#[allow(clippy::struct_excessive_bools, reason = "each says something of its own on the wire")]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Score {
@@ -63,6 +64,8 @@ pub(super) struct Score {
     /// Whether it was composed anew from what members had said before, without asking a judge.
     recomposed: bool,
     incomplete: bool,
+    /// Whether the session was still going on when it was judged.
+    interim: bool,
     agent_name: Option<String>,
     last_turn_at: String,
     members: Vec<MemberShown>,
@@ -163,6 +166,7 @@ impl Score {
             scorecard: verdict.scorecard,
             recomposed: verdict.recomposed,
             incomplete: verdict.incomplete,
+            interim: verdict.interim,
             agent_name: verdict.agent_name,
             last_turn_at: verdict.last_turn_at.iso(),
             members: verdict.members.into_iter().map(MemberShown::from).collect(),

@@ -39,6 +39,9 @@ statements! {
         WHERE project_id = $1 AND session_id = $2";
     COUNT_DEATH = "UPDATE assessments SET attempts = attempts + 1, last_error = $3 WHERE project_id = $1 AND session_id = $2
         AND (wanted_revision > covered_revision OR wanted_round > covered_round)";
+    HOLD_PROJECT = "SELECT 1 FROM projects WHERE project_id = $1 FOR UPDATE SKIP LOCKED";
+    IN_FLIGHT = "SELECT COUNT(*), COUNT(*) FILTER (WHERE lane = $3) FROM queue
+        WHERE project_id = $1 AND visible_at > $2 AND lease_token IS NOT NULL";
     LEASED = "SELECT COUNT(*) FROM queue WHERE project_id = $1 AND lease_token IS NOT NULL AND visible_at > $2";
     RENEW = "WITH held AS MATERIALIZED (SELECT project_id, session_id FROM queue
             WHERE lease_token = ANY($1) ORDER BY project_id, session_id FOR UPDATE)
@@ -83,12 +86,21 @@ pub struct Claimed {
     pub token: String,
 }
 
+/// How many sessions may be in work at once, over all workers. `None` is no cap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// Of one project.
+    pub project: Option<i64>,
+    /// Of one group. A session that several groups want counts for the one in whose lane it waited.
+    pub group: Option<i64>,
+}
+
 /// A project and one of its groups, in the order of rotation.
 pub(super) type Lane = (String, String);
 
 impl Store {
     /// Claims up to `limit` sessions with due work, of one project or of all: from each lane in rotation a few, the oldest
-    /// first. Leases that expired are left to [`Store::claim_expired`].
+    /// first, and none beyond the caps. Leases that expired are left to [`Store::claim_expired`].
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -99,8 +111,9 @@ impl Store {
         limit: usize,
         now: Timestamp,
         until: Timestamp,
+        caps: Caps,
     ) -> Result<Vec<Claimed>> {
-        retrying!(self.claim_once(project, owner, limit, now, until))
+        retrying!(self.claim_once(project, owner, limit, now, until, caps))
     }
 
     async fn claim_once(
@@ -110,6 +123,7 @@ impl Store {
         limit: usize,
         now: Timestamp,
         until: Timestamp,
+        caps: Caps,
     ) -> Result<Vec<Claimed>> {
         // Nothing due is the common case: it must not wait for the writer, nor keep it waiting.
         if self.db.look_up(&CLAIMABLE, args![now]).await?.is_none() {
@@ -124,7 +138,10 @@ impl Store {
             let share = limit.div_ceil(lanes.len().max(1));
             for most in [share, limit] {
                 for (of, lane) in &lanes {
-                    let room = most.min(limit - claims.len());
+                    let mut room = most.min(limit - claims.len());
+                    if room > 0 && caps != Caps::default() {
+                        room = room.min(room_within(&mut tx, caps, of, lane, now).await?);
+                    }
                     if room > 0 {
                         let args = args![now, count(room), until, &token, owner, priority, of, lane];
                         for row in tx.fetch(&CLAIM, args).await? {
@@ -265,6 +282,19 @@ impl Store {
         tx.bulk(&RELEASE, args![now], rows).await?;
         tx.commit().await
     }
+}
+
+/// How many more sessions of a lane may be in work. Whoever claims with caps holds the project meanwhile, so that two claims never
+/// fill the same room; where another one holds it, there is none for now, and nobody waits.
+async fn room_within(tx: &mut Tx, caps: Caps, project: &str, lane: &str, now: Timestamp) -> Result<usize> {
+    if tx.fetch_one(&HOLD_PROJECT, args![project]).await?.is_none() {
+        return Ok(0);
+    }
+    let Some(row) = tx.fetch_one(&IN_FLIGHT, args![project, now, lane]).await? else { return Ok(0) };
+    let (of_project, of_lane) = (row.int(0)?, row.int(1)?);
+    let left = |cap: Option<i64>, taken: i64| cap.map_or(i64::MAX, |cap| cap - taken);
+    let room = left(caps.project, of_project).min(left(caps.group, of_lane)).max(0);
+    Ok(usize::try_from(room).unwrap_or(usize::MAX))
 }
 
 fn claimed(row: &Row, token: &str) -> Result<Claimed> {

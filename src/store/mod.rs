@@ -13,6 +13,7 @@ mod explain;
 mod gather;
 mod history;
 mod ingest;
+mod interim;
 mod latest;
 mod lease;
 mod ledger;
@@ -59,17 +60,17 @@ pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, Pinn
 pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
 pub use latest::Latest;
-pub use lease::Claimed;
+pub use lease::{Caps, Claimed};
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use profiles::{Profile, WantedProfile};
-pub use projects::{Key, Project};
+pub use projects::{DEFAULT_PROJECT, Key, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
-pub use sessions::SessionRow;
+pub use sessions::{Glimpse, SessionRow};
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
 pub use spans::{SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
@@ -226,8 +227,9 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 29] = [
+static STATEMENTS: [&sql::Statements; 30] = [
     &blocks::ALL,
+    &interim::ALL,
     &actions::ALL,
     &by_hand::ALL,
     &catalogue::ALL,

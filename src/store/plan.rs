@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::catalogue::live_groups;
 use super::engine::{Result, Row, Rows, Tx, args};
 use super::sql::statements;
-use super::{Store, blocks, quarantine, retrying};
+use super::{Store, blocks, interim, quarantine, retrying};
 use crate::domain::block::Blocks;
 use crate::domain::ids::{ProjectId, SessionId};
-use crate::domain::plan::{self, LiveGroup, Patience, Standing};
+use crate::domain::plan::{self, Age, LiveGroup, NotNow, Patience, Standing};
 use crate::domain::quarantine::{Limits, Size};
 use crate::domain::time::{Micros, Timestamp};
 
@@ -77,6 +77,8 @@ pub struct PlanSettings {
     pub batch: usize,
     /// From which size on sessions are held.
     pub limits: Limits,
+    /// After how long a session that never becomes quiet is judged all the same; zero is never.
+    pub max_session_age: Micros,
 }
 
 impl PlanSettings {
@@ -152,7 +154,13 @@ impl Store {
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
         let blocks = blocks::read(&mut tx).await?;
-        let planned = decide(&sessions, &in_quarantine, &groups, &blocks, now, settings.patience());
+        let mut ages = BTreeMap::new();
+        if settings.max_session_age > Micros::ZERO {
+            let keys = sessions.iter().map(|(project, it)| args![project, &it.session]).collect();
+            ages = interim::read(&mut tx, keys).await?;
+        }
+        let world = World { held: &in_quarantine, groups: &groups, blocks: &blocks, ages: &ages };
+        let planned = decide(&sessions, &world, now, settings);
         let (looked_at, wanted) = (sessions.len(), planned.raised);
         tx.bulk(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
         tx.bulk(&RAISE, args![now], planned.raise).await?;
@@ -255,31 +263,41 @@ struct Plan {
     rearm: Rows,
 }
 
-fn decide(
-    sessions: &[(ProjectId, Standing)],
-    held: &BTreeSet<(ProjectId, SessionId)>,
-    groups: &BTreeMap<ProjectId, Vec<LiveGroup>>,
-    blocks: &Blocks,
-    now: Timestamp,
-    patience: Patience,
-) -> Plan {
+/// What planning reads beside the sessions.
+struct World<'a> {
+    /// Sessions in quarantine.
+    held: &'a BTreeSet<(ProjectId, SessionId)>,
+    groups: &'a BTreeMap<ProjectId, Vec<LiveGroup>>,
+    blocks: &'a Blocks,
+    /// How old the sessions are, where that matters.
+    ages: &'a BTreeMap<(String, String), Age>,
+}
+
+fn decide(sessions: &[(ProjectId, Standing)], world: &World<'_>, now: Timestamp, settings: PlanSettings) -> Plan {
     let mut plan = Plan { raised: 0, raise: Rows::new(), enqueue: Rows::new(), rearm: Rows::new() };
     // Planned in alarm order; written in key order, so that two planners never wait for each other in a circle.
     let mut sorted: Vec<&(ProjectId, Standing)> = sessions.iter().collect();
     sorted.sort_by(|a, b| (&a.0, &a.1.session).cmp(&(&b.0, &b.1.session)));
     for (project, session) in sorted {
-        if held.contains(&(project.clone(), session.session.clone())) {
+        if world.held.contains(&(project.clone(), session.session.clone())) {
             plan.rearm.push(args![project, &session.session, None::<Timestamp>]);
             continue;
         }
-        let groups = groups.get(project).map_or(&[][..], Vec::as_slice);
-        let decision = plan::decide(session, groups, now, patience);
+        let groups = world.groups.get(project).map_or(&[][..], Vec::as_slice);
+        let mut decision = plan::decide(session, groups, now, settings.patience());
+        if let Some(age) = world.ages.get(&(project.to_string(), session.session.to_string())) {
+            let goes_on = |group: &LiveGroup| {
+                matches!(session.eligible(group, now, settings.patience()), Err(NotNow::Active(_)))
+                    && age.is_due(&group.id, now, settings.max_session_age)
+            };
+            decision.wanted_by.extend((0..groups.len()).filter(|&group| goes_on(&groups[group])));
+        }
         for &group in &decision.wanted_by {
             plan.raise.push(args![project, &session.session, &groups[group].id, session.revision]);
         }
         plan.raised += decision.wanted_by.len();
         let wanted_by = decision.wanted_by.iter().map(|&group| (&groups[group].id, now));
-        if let Some((lane, _)) = blocks.lane(project, wanted_by, now) {
+        if let Some((lane, _)) = world.blocks.lane(project, wanted_by, now) {
             plan.enqueue.push(args![project, &session.session, lane]);
         }
         plan.rearm.push(args![project, &session.session, decision.check_at]);

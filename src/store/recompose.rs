@@ -207,6 +207,7 @@ impl Seen {
             recipe: applied.recipe.clone(),
             composition: again.composition.clone(),
             incomplete: row.incomplete && again.members.iter().any(|member| member.outcome.is_transient()),
+            interim: row.interim,
             members: again.members.clone(),
             anchor_trace: row.anchor_trace.clone(),
             agent: agent_id.map(|id| Agent { name: row.agent_name.clone().unwrap_or_else(|| id.clone()), id }),

@@ -13,7 +13,8 @@ use crate::domain::time::Timestamp;
 
 statements! {
     INSERT = "INSERT INTO resweeps (project_id, resweep_id, group_id, spec, state, position, through, ordered, expected,
-            created_at, stepped_at) VALUES ($1, $2, $3, $4, 'running', '', false, 0, $5, $6, $6)";
+            created_at, stepped_at) VALUES ($1, $2, $3, $4, 'running', '', false, 0, $5, $6, $6)
+        ON CONFLICT (project_id, resweep_id) DO NOTHING";
     ONE = "SELECT resweep_id, group_id, spec, state, ordered, expected, note, created_at, ended_at FROM resweeps
         WHERE project_id = $1 AND resweep_id = $2";
     NEWEST = "SELECT resweep_id, group_id, spec, state, ordered, expected, note, created_at, ended_at FROM resweeps
@@ -66,10 +67,27 @@ impl Store {
         now: Timestamp,
     ) -> Result<String> {
         let id = self.entropy.id();
-        let mut tx = self.db.write().await?;
-        tx.execute(&INSERT, args![project, &id, group, to_json(order)?, expected, now]).await?;
-        tx.commit().await?;
+        self.order_resweep_as(project, &id, group, order, expected, now).await?;
         Ok(id)
+    }
+
+    /// The same under an id of the caller's own: of several who order it, one does. Answers whether this was the one.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn order_resweep_as(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        group: &GroupId,
+        order: &Order,
+        expected: Option<i64>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let mut tx = self.db.write().await?;
+        let kept = tx.execute(&INSERT, args![project, id, group, to_json(order)?, expected, now]).await?;
+        tx.commit().await?;
+        Ok(kept > 0)
     }
 
     /// A re-sweep.

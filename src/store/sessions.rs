@@ -19,6 +19,8 @@ statements! {
             last_turn_at
         FROM sessions WHERE project_id = $1 AND recent_hour >= $2 AND recent_at >= $3 AND spans > 0 AND session_id >= ' '
         ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $4";
+    BY_ID = "SELECT session_id, COALESCE(last_turn_at, last_arrival_at), turns + rootless FROM sessions
+        WHERE project_id = $1 AND session_id > $2 AND session_id >= ' ' ORDER BY session_id LIMIT $3";
     @bulk {
         HEADS(1; session_id Text) = "SELECT v.session_id,
                 (SELECT h.name FROM spans h WHERE h.project_id = $1 AND h.session_id = v.session_id
@@ -37,6 +39,17 @@ statements! {
                     ORDER BY h.at DESC, h.span_id DESC LIMIT 1)
             FROM v";
     }
+}
+
+/// A session at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glimpse {
+    /// The session.
+    pub session: SessionId,
+    /// Its last turn's own place in time.
+    pub at: Timestamp,
+    /// Its turns, those whose root has not arrived included.
+    pub turns: i64,
 }
 
 /// A session as lists show it.
@@ -67,6 +80,18 @@ pub struct SessionRow {
 }
 
 impl Store {
+    /// Up to `limit` sessions behind `after`, by their ids.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn glimpses(&self, project: &ProjectId, after: &str, limit: usize) -> Result<Vec<Glimpse>> {
+        let mut tx = self.db.read().await?;
+        let rows = tx.fetch(&BY_ID, args![project, after, count(limit)]).await?;
+        rows.iter()
+            .map(|row| Ok(Glimpse { session: SessionId::trusted(row.text(0)?), at: row.time(1)?, turns: row.int(2)? }))
+            .collect()
+    }
+
     /// Up to `limit` sessions with spans since `since`, most recent first.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use crate::domain::verdict::MemberReport;
 statements! {
     OF_SESSION = "SELECT verdict_id, group_id, group_name, group_version, revision, round, sequence, rating, mean, coverage,
             gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at,
-            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id,
+            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id, interim,
             judge_model
         FROM verdicts WHERE project_id = $1 AND session_id = $2";
     MEMBERS_OF_SESSION = "SELECT group_id, revision, round, sequence, name, kind, ref_id, version, weight, gate, scorer_kind,
@@ -66,6 +66,8 @@ pub struct VerdictRow {
     pub justification: String,
     /// Composed without members that were waited for in vain.
     pub incomplete: bool,
+    /// Judged while the session was still going on.
+    pub interim: bool,
     /// How goodness was combined.
     pub aggregation: Aggregation,
     /// From which unrounded value on it passes.
@@ -236,7 +238,8 @@ pub(super) fn read(row: &Row) -> Result<VerdictRow> {
         scored: row.opt_real(23)?.zip(row.opt_text(24)?).map(|(score, band)| ScorecardScore { score, band }),
         recomposed: row.flag(25)?,
         agent_id: row.opt_text(26)?,
-        judge_model: row.opt_text(27)?,
+        interim: row.flag(27)?,
+        judge_model: row.opt_text(28)?,
         members: Vec::new(),
     })
 }

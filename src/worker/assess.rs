@@ -13,7 +13,7 @@ use crate::domain::conversation::Conversation;
 use crate::domain::group::{Member, MemberKind, Severity};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::pattern::Sides;
-use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::plan::{Age, LiveGroup, NotNow, Standing};
 use crate::domain::redact::{self, Counts, Kind};
 use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
@@ -114,6 +114,13 @@ impl Reading {
     }
 }
 
+/// What may be judged now.
+struct Admission<'a> {
+    standing: &'a Standing,
+    group: &'a GatheredGroup,
+    interim: bool,
+}
+
 /// A due assessment that was admitted.
 struct Admitted<'a> {
     assessment: &'a Assessment,
@@ -122,6 +129,8 @@ struct Admitted<'a> {
     group: &'a GatheredGroup,
     /// The terms of the operator who ordered it, where one did.
     terms: Option<&'a Terms>,
+    /// Whether the session is still going on.
+    interim: bool,
 }
 
 /// A due assessment that is to be judged now.
@@ -129,6 +138,7 @@ pub(super) struct Due<'a> {
     pub(super) assessment: &'a Assessment,
     pub(super) group: &'a GatheredGroup,
     pub(super) terms: Option<&'a Terms>,
+    pub(super) interim: bool,
     pub(super) panel: Panel,
 }
 
@@ -137,6 +147,10 @@ impl Worker {
     pub(super) async fn assess(&self, session: GatheredSession, catalogue: &Catalogue) -> SessionEnd {
         let now = self.clock.now();
         let GatheredSession { claim, standing, assessments, terms, spans } = session;
+        let age = match self.age(&claim).await {
+            Ok(age) => age,
+            Err(error) => return self.crashed(claim, &assessments, &error.to_string()),
+        };
         let mut tries = Vec::new();
         let mut wanted = Vec::new();
         for (group_id, assessment) in &assessments {
@@ -149,10 +163,10 @@ impl Worker {
             }
             let group = catalogue.groups.get(&(claim.project.clone(), group_id.clone()));
             let terms = terms.get(group_id);
-            match self.admit(standing.as_ref(), assessment, group, terms, now) {
+            match self.admit(standing.as_ref(), assessment, group, terms, age.as_ref(), now) {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
-                Ok((standing, group)) => {
-                    wanted.push(Admitted { assessment, revision: standing.revision, group, terms });
+                Ok(Admission { standing, group, interim }) => {
+                    wanted.push(Admitted { assessment, revision: standing.revision, group, terms, interim });
                 }
             }
         }
@@ -194,6 +208,14 @@ impl Worker {
         Ok(())
     }
 
+    /// How old the session is, where sessions that never become quiet are judged.
+    async fn age(&self, claim: &Claimed) -> Result<Option<Age>, StoreError> {
+        if self.settings.max_session_age == Micros::ZERO {
+            return Ok(None);
+        }
+        self.store.age(&claim.project, &claim.session).await
+    }
+
     /// Checks once more what planning decided: the world may have moved on since.
     fn admit<'a>(
         &self,
@@ -201,8 +223,9 @@ impl Worker {
         assessment: &Assessment,
         group: Option<&'a GatheredGroup>,
         terms: Option<&Terms>,
+        age: Option<&Age>,
         now: Timestamp,
-    ) -> Result<(&'a Standing, &'a GatheredGroup), Ending> {
+    ) -> Result<Admission<'a>, Ending> {
         let (Some(standing), Some(group)) = (standing, group.filter(|group| group.live)) else {
             return Err(Ending::Withdrawn);
         };
@@ -214,8 +237,13 @@ impl Worker {
         // What an operator ordered is judged whatever the sample says.
         let live = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..live } } else { live };
         match standing.eligible(&live, now, self.settings.patience()) {
-            Ok(()) => Ok((standing, group)),
-            Err(NotNow::Active(_)) if terms.is_some_and(|terms| terms.force) => Ok((standing, group)),
+            Ok(()) => Ok(Admission { standing, group, interim: false }),
+            Err(NotNow::Active(_))
+                if terms.is_some_and(|terms| terms.force)
+                    || age.is_some_and(|age| age.is_due(&live.id, now, self.settings.max_session_age)) =>
+            {
+                Ok(Admission { standing, group, interim: true })
+            }
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
             Err(NotNow::OtherScope | NotNow::SampledOut | NotNow::TooFewTurns) => Err(Ending::Withdrawn),
         }
@@ -232,7 +260,7 @@ impl Worker {
         let mut tries = Vec::new();
         let mut due = Vec::new();
         let mut needs = Wanted::default();
-        for Admitted { assessment, revision, group, terms } in wanted {
+        for Admitted { assessment, revision, group, terms, interim } in wanted {
             let read = Goal { revision, round: assessment.wanted.round };
             if is_unchanged(assessment, reading) {
                 let (digest, reason) = (reading.digest.clone(), assessment.last_error.clone());
@@ -250,7 +278,7 @@ impl Worker {
             }
             needs.fresh = terms.and_then(|terms| terms.fresh.clone());
             let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
-            due.push((Due { assessment, group, terms, panel }, read));
+            due.push((Due { assessment, group, terms, interim, panel }, read));
         }
         // Groups that ask a judge the same thing share its answer, and those with the same custom scorer its opinion.
         match self.ask(claim, reading, needs).await {
@@ -401,6 +429,7 @@ fn verdict(
         recipe,
         members,
         incomplete,
+        interim: due.interim,
         anchor_trace: conversation.anchor_trace().cloned().unwrap_or_else(|| crate::domain::ids::TraceId::trusted("")),
         agent: conversation.agent.clone(),
         last_turn_at: conversation.last_turn_at().unwrap_or(now),

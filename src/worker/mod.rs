@@ -11,10 +11,12 @@ mod explain;
 mod in_flight;
 mod panel;
 mod pass;
+mod preview;
 mod record;
 mod resweep;
 mod run;
 pub mod schedule;
+mod scheduled;
 mod vitals;
 
 use std::sync::Arc;
@@ -31,7 +33,7 @@ use crate::entropy::Entropy;
 use crate::scorers::custom::Customs;
 use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
-use crate::store::Store;
+use crate::store::{Caps, Store};
 
 pub use by_hand::Judged;
 pub use custom::DryRun;
@@ -39,6 +41,7 @@ pub use explain::Explanation;
 pub use pass::PassReport;
 pub use resweep::OrderError;
 pub use run::run;
+pub use scheduled::{Scheduled, order_on_schedule};
 pub use vitals::{Durations, Vitals};
 
 /// How a worker works.
@@ -52,6 +55,10 @@ pub struct WorkerSettings {
     pub retry: RetryPolicy,
     /// From which size on sessions are held.
     pub limits: Limits,
+    /// After how long a session that never becomes quiet is judged all the same; zero is never.
+    pub max_session_age: Micros,
+    /// How many sessions may be in work at once over all workers, of one project and of one group.
+    pub caps: Caps,
     /// How long a session is leased; renewed while it is in work.
     pub lease: Micros,
     /// The most sessions in work at once.

@@ -204,6 +204,7 @@ impl Worker {
             max_attempts: self.settings.retry.max_attempts,
             batch: self.settings.plan_batch,
             limits: self.settings.limits,
+            max_session_age: self.settings.max_session_age,
         };
         let mut report = PassReport::default();
         let mut after = None;
@@ -296,7 +297,8 @@ impl Worker {
                 permits = self.permits() => permits,
             };
             let now = self.clock.now();
-            let claims = self.store.claim(project, &self.owner, permits.len(), now, now + self.settings.lease).await?;
+            let (until, caps) = (now + self.settings.lease, self.settings.caps);
+            let claims = self.store.claim(project, &self.owner, permits.len(), now, until, caps).await?;
             if claims.is_empty() {
                 drop(permits);
                 if self.step_aside().await? || self.step_resweeps(project).await? {

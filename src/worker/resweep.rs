@@ -70,6 +70,20 @@ impl Worker {
     /// # Errors
     /// [`OrderError`]; nothing was ordered then.
     pub async fn order(&self, project: &ProjectId, group: &GroupId, order: &Order) -> Result<ResweepRow, OrderError> {
+        let id = self.entropy.id();
+        self.order_as(project, &id, group, order).await?;
+        let row = self.store.resweep(project, &id).await?;
+        row.ok_or_else(|| StoreError::Corrupt(format!("the re-sweep {id} was not kept")).into())
+    }
+
+    /// The same under an id: of several workers that order it, one does. Answers whether this was the one.
+    pub(super) async fn order_as(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        group: &GroupId,
+        order: &Order,
+    ) -> Result<bool, OrderError> {
         let now = self.clock.now();
         let scorecard = match &order.scorecard_id {
             Some(id) => Some(self.scorecard(project, id).await?),
@@ -80,9 +94,7 @@ impl Worker {
             Ok(estimate) => Some(estimate?.to_judge),
             Err(_) => None,
         };
-        let id = self.store.order_resweep(project, group, &order, expected, now).await?;
-        let row = self.store.resweep(project, &id).await?;
-        row.ok_or_else(|| StoreError::Corrupt(format!("the re-sweep {id} was not kept")).into())
+        Ok(self.store.order_resweep_as(project, id, group, &order, expected, now).await?)
     }
 
     /// How many questions a conversation puts to models, and what they cost, where that can be told from calls of late.

@@ -24,7 +24,7 @@ use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
-use crate::store::{Store, StoreSettings};
+use crate::store::{Caps, Store, StoreSettings};
 use crate::worker::{Worker, WorkerSettings};
 
 /// Runs a measurement and answers what to print.
@@ -145,6 +145,8 @@ fn settings() -> WorkerSettings {
         trace_settle: Micros::seconds(2),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
+        max_session_age: Micros::ZERO,
+        caps: Caps::default(),
         lease: Micros::seconds(120),
         max_in_flight: 256,
         plan_batch: 500,

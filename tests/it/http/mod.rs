@@ -8,6 +8,7 @@ mod catalogue;
 mod custom;
 mod explain;
 mod groups;
+mod interim;
 mod live;
 mod milestone;
 mod operations;

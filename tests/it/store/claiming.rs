@@ -6,7 +6,7 @@ use afterword::domain::ids::SessionId;
 use afterword::domain::scorer::Scorer;
 use afterword::domain::span::StoredSpan;
 use afterword::domain::time::Micros;
-use afterword::store::{Claimed, GatheredScorer, ScorerDraft};
+use afterword::store::{Caps, Claimed, GatheredScorer, ScorerDraft};
 
 use super::contract;
 use super::ctx::{Ctx, MAX_ATTEMPTS, START, client, judged, live, live_with, otlp, root};
@@ -46,7 +46,7 @@ async fn a_claim_for_one_project_takes_nothing_of_another(ctx: Ctx) {
     let now = ctx.at_second(120);
     ctx.plan().await;
     let until = now + Micros::seconds(10);
-    let claims = ctx.store.claim(Some(&other.project), "w", 10, now, until).await.unwrap();
+    let claims = ctx.store.claim(Some(&other.project), "w", 10, now, until, Caps::default()).await.unwrap();
     assert_eq!(claims.iter().map(|claim| &claim.project).collect::<Vec<_>>(), [&other.project]);
     assert_eq!(ctx.store.leased(&ctx.project, now).await.unwrap(), 0);
     assert_eq!(ctx.store.leased(&other.project, now).await.unwrap(), 1);
@@ -262,6 +262,36 @@ async fn a_session_that_is_gone_is_gathered_as_such(ctx: Ctx) {
     assert_eq!(end.tries, []);
 }
 
+async fn no_more_are_in_work_than_the_caps_allow_over_all_workers(ctx: Ctx) {
+    let other = ctx.tenant("two").await;
+    for tenant in [&ctx, &other] {
+        tenant.group(&live_with("g", "j", |online| online.idle_seconds = 0)).await;
+        tenant.group(&live_with("h", "j", |online| online.idle_seconds = 0)).await;
+        for name in ["a", "b", "c", "d", "e"] {
+            tenant.session(name, 2).await;
+        }
+    }
+    ctx.at_second(120);
+    ctx.plan().await;
+    let caps = Caps { project: Some(3), group: None };
+    let of = |claims: &[Claimed], tenant: &Ctx| claims.iter().filter(|it| it.project == tenant.project).count();
+    let first = ctx.claim_within(4, caps).await;
+    let second = ctx.claim_within(10, caps).await;
+    assert_eq!(first.len() + second.len(), 6);
+    for tenant in [&ctx, &other] {
+        assert_eq!(of(&first, tenant) + of(&second, tenant), 3);
+    }
+    assert_eq!(ctx.claim_within(10, caps).await.len(), 0);
+    ctx.store.release(&first, ctx.now()).await.unwrap();
+    // Each session waits in the lane of one of its groups: here all in the same.
+    let group = Caps { project: None, group: Some(4) };
+    let third = ctx.claim_within(20, group).await;
+    for tenant in [&ctx, &other] {
+        assert_eq!(of(&second, tenant) + of(&third, tenant), 4);
+    }
+    assert_eq!(ctx.claim_within(20, Caps::default()).await.len(), 2, "without caps the rest");
+}
+
 contract!(
     the_oldest_are_claimed_first_and_each_only_once,
     a_claim_for_one_project_takes_nothing_of_another,
@@ -269,6 +299,7 @@ contract!(
     a_renewed_lease_lasts_until_it_was_told_to,
     only_a_death_while_alone_counts_as_the_sessions_own,
     no_backlog_starves_another_project_or_group,
+    no_more_are_in_work_than_the_caps_allow_over_all_workers,
     what_is_released_is_due_at_once,
     new_content_does_not_disturb_a_lease,
     a_gathering_holds_everything_that_judging_needs,

@@ -16,7 +16,7 @@ use afterword::domain::time::{Micros, Timestamp};
 use afterword::domain::verdict::Verdict;
 use afterword::entropy::SeededEntropy;
 use afterword::store::{
-    Arrival, Claimed, GatheredGroup, GatheredSession, Gathering, PlanSettings, Recorded, SavedGroup, ScorerDraft,
+    Arrival, Caps, Claimed, GatheredGroup, GatheredSession, Gathering, PlanSettings, Recorded, SavedGroup, ScorerDraft,
     SessionEnd, Store, StoreSettings, Try,
 };
 use serde_json::json;
@@ -36,6 +36,7 @@ pub const PLAN: PlanSettings = PlanSettings {
     max_attempts: MAX_ATTEMPTS,
     batch: 100,
     limits: LIMITS,
+    max_session_age: Micros::ZERO,
 };
 
 pub struct Ctx {
@@ -123,7 +124,13 @@ impl Ctx {
     }
 
     pub async fn claim(&self, limit: usize) -> Vec<Claimed> {
-        self.store.claim(None, "tester", limit, self.now(), self.now() + Micros::seconds(300)).await.unwrap()
+        self.claim_within(limit, Caps::default()).await
+    }
+
+    /// The same within caps.
+    pub async fn claim_within(&self, limit: usize, caps: Caps) -> Vec<Claimed> {
+        let (now, until) = (self.now(), self.now() + Micros::seconds(300));
+        self.store.claim(None, "tester", limit, now, until, caps).await.unwrap()
     }
 
     /// Takes one expired lease over.
@@ -372,6 +379,7 @@ pub fn verdict(session: &GatheredSession, group: &GatheredGroup, round: i64, rat
         recipe: group.spec.recipe(group.scorecard.clone()),
         members: Vec::new(),
         incomplete: false,
+        interim: false,
         anchor_trace: conversation.anchor_trace().unwrap().clone(),
         agent: Some(Agent { id: "agent".to_owned(), name: "Agent".to_owned() }),
         last_turn_at: conversation.last_turn_at().unwrap(),

@@ -10,7 +10,7 @@ use afterword::domain::plan::{LiveGroup, NotNow};
 use afterword::domain::sample;
 use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::SeededEntropy;
-use afterword::store::{GatheredSession, Gathering, SavedGroup, SessionEnd, Store};
+use afterword::store::{Caps, GatheredSession, Gathering, SavedGroup, SessionEnd, Store};
 
 use super::ctx::{Ctx, Draft, MAX_ATTEMPTS, PLAN, client, ending, live_with, otlp, rated, root};
 use super::recount;
@@ -106,7 +106,7 @@ fn ends(gathering: &Gathering, now: Timestamp, dice: &SeededEntropy) -> Vec<Sess
 async fn work(ctx: &Ctx, store: &Store, dice: &SeededEntropy, crashes: bool) -> bool {
     let now = ctx.now();
     let until = now + Micros::millis(500);
-    let mut claims = store.claim(None, "soak", 3, now, until).await.unwrap();
+    let mut claims = store.claim(None, "soak", 3, now, until, Caps::default()).await.unwrap();
     // A death while alone counts, and too many give the session up: that has a test of its own.
     let is_alone = claims.is_empty();
     if is_alone {

@@ -6,6 +6,7 @@ use afterword::domain::ids::{SessionId, TraceId};
 use afterword::domain::period::Period;
 use afterword::domain::sample;
 use afterword::domain::time::{Micros, Timestamp};
+use afterword::store::Caps;
 
 use super::contract;
 use super::ctx::{Ctx, MAX_ATTEMPTS, START, client, live_traces, live_with, lookback, otlp, root, subject};
@@ -64,7 +65,7 @@ async fn what_is_already_in_the_database_is_all_that_a_new_process_needs(ctx: Ct
     let now = ctx.at_second(2);
     let planned = other.plan(None, now, now, super::ctx::PLAN, None).await.unwrap();
     assert_eq!(planned.wanted, 1);
-    let claims = other.claim(None, "other", 10, now, now + Micros::seconds(60)).await.unwrap();
+    let claims = other.claim(None, "other", 10, now, now + Micros::seconds(60), Caps::default()).await.unwrap();
     assert_eq!(claims.iter().map(|claim| claim.session.as_trace()).collect::<Vec<_>>(), [Some(TraceId::trusted("t"))]);
     let held = ctx.assessment(&subject("t"), &group.id).await.unwrap();
     assert_eq!(held.state(now, true, MAX_ATTEMPTS), State::Judging);

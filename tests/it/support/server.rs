@@ -16,7 +16,7 @@ use afterword::scorers::custom::Customs;
 use afterword::scorers::external::{ExternalClient, ExternalSettings};
 use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
-use afterword::store::{Store, StoreSettings};
+use afterword::store::{Caps, Store, StoreSettings};
 use afterword::worker::schedule::Schedule;
 use afterword::worker::{self, Worker, WorkerSettings};
 use secrecy::ExposeSecret as _;
@@ -80,6 +80,8 @@ pub struct Server {
     pub stranger: Caller,
     /// Its store.
     pub store: Store,
+    /// Its worker.
+    pub worker: Arc<Worker>,
     /// Where that store is.
     pub database: String,
     /// The clock that it goes by, unless the plan gave another.
@@ -136,7 +138,7 @@ impl Server {
                 WriterSettings { spans_per_transaction: 100, writers: 2, trace_settle: SETTLE },
             ),
             store: store.clone(),
-            worker,
+            worker: Arc::clone(&worker),
             clock,
             entropy,
             settings: ApiSettings {
@@ -152,7 +154,7 @@ impl Server {
         let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
-        Self { origin, caller, stranger, store, database: url, clock: manual, stop, _folder: folder }
+        Self { origin, caller, stranger, store, worker, database: url, clock: manual, stop, _folder: folder }
     }
 }
 
@@ -178,6 +180,8 @@ pub fn worker_settings() -> WorkerSettings {
         trace_settle: SETTLE,
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
+        max_session_age: Micros::ZERO,
+        caps: Caps::default(),
         lease: Micros::seconds(60),
         max_in_flight: 16,
         plan_batch: 100,

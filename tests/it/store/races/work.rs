@@ -2,7 +2,7 @@
 
 use afterword::domain::assessment::State;
 use afterword::domain::time::Micros;
-use afterword::store::{Recorded, SessionEnd, SignalFilter};
+use afterword::store::{Caps, Recorded, SessionEnd, SignalFilter};
 
 use super::super::ctx::{Ctx, MAX_ATTEMPTS, judged, live, live_with, root};
 use super::{Gate, NO_ASSESSMENTS, NO_VERDICTS, Running, ctx, ended, plan, start, within};
@@ -170,7 +170,7 @@ async fn claims_at_once_share_the_queue_and_never_a_session() {
     let claiming: Vec<_> = (0..4)
         .map(|n| {
             start(&ctx.store, async move |store| {
-                store.claim(None, &format!("w{n}"), 3, now, now + Micros::seconds(60)).await
+                store.claim(None, &format!("w{n}"), 3, now, now + Micros::seconds(60), Caps::default()).await
             })
         })
         .collect();

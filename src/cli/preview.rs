@@ -1,0 +1,73 @@
+//! `sample preview`: how many and which stored sessions a rate would pick.
+
+use serde_json::json;
+
+use super::args::{DEFAULT_PROJECT, name, rate};
+use super::table::{Cell, Column, Table};
+use super::terminal::Style;
+use crate::app::App;
+use crate::clock::Clock as _;
+use crate::domain::ids::GroupId;
+use crate::domain::period::Period;
+use crate::worker::Worker;
+
+/// Options of `sample preview`.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct PreviewArgs {
+    /// The scorer group
+    #[arg(long, value_name = "ID", value_parser = GroupId::parse)]
+    pub group: GroupId,
+    /// The rate to try, 0 to 1 [default: the group's own]
+    #[arg(long, value_name = "R", value_parser = rate, allow_negative_numbers = true)]
+    pub rate: Option<f64>,
+    /// Only sessions whose last turn is not before this day or time [default: 30 days ago]
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Only sessions whose last turn is before this day or time [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// How many of the picked sessions to list
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub list: usize,
+    /// The project the sessions belong to
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
+    pub project: String,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Answers what to print.
+///
+/// # Errors
+/// What went wrong, in words.
+pub(super) async fn run(app: &App, worker: &Worker, args: &PreviewArgs, style: Style) -> anyhow::Result<String> {
+    let now = app.clock.now();
+    let project = app.store.project_named(&args.project, now).await?.id;
+    let period = Period::read(args.from.as_deref(), args.to.as_deref(), now).map_err(anyhow::Error::msg)?;
+    let preview = worker.preview(&project, &args.group, period, args.rate, args.list).await?;
+    if args.json {
+        let answer = json!({
+            "groupId": args.group, "from": period.from.iso(), "to": period.to.iso(), "preview": preview,
+        });
+        return Ok(format!("{answer}\n"));
+    }
+    let mut table = Table::new([Column::text("session"), Column::number("unit")]);
+    for kept in &preview.sessions {
+        table.row([Cell::from(kept.session_id.as_str()), Cell::from(format!("{:.6}", kept.unit))]);
+    }
+    let head = format!(
+        "A rate of {} picks {} of the {} sessions with turns enough, {} to {}.\n",
+        preview.rate,
+        preview.kept,
+        preview.eligible,
+        period.from.iso(),
+        period.to.iso()
+    );
+    if preview.sessions.is_empty() {
+        return Ok(head);
+    }
+    let more = preview.kept - i64::try_from(preview.sessions.len()).unwrap_or(i64::MAX);
+    let tail = if more > 0 { format!("and {more} more\n") } else { String::new() };
+    Ok(format!("{head}\n{}{tail}", table.render(style)))
+}
