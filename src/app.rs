@@ -7,6 +7,7 @@ use secrecy::SecretString;
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Config};
+use crate::domain::access::KeyState;
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::GroupId;
 use crate::domain::judge::{Model, ModelTable};
@@ -51,6 +52,32 @@ pub enum FirstKey {
     Made(SecretString),
 }
 
+/// Why the API is not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum FirstStartError {
+    /// Others could reach it, and nobody has a key.
+    #[error(
+        "server.listen lets other machines reach the API, and there is no live API key yet: whoever came first would find it \
+         unguarded or shut. Make a key first with `afterword key create`, set AFTERWORD_API_KEY, or listen on 127.0.0.1"
+    )]
+    NoKey,
+    /// Others could reach it, and the key that the environment names can be guessed.
+    #[error(
+        "server.listen lets other machines reach the API, and AFTERWORD_API_KEY has fewer than {SHORTEST_OPEN_KEY} characters: it \
+         could be guessed. Set a longer random one, or listen on 127.0.0.1"
+    )]
+    Guessable,
+    /// The key that the environment names was revoked, or has expired.
+    #[error("AFTERWORD_API_KEY names a key that was revoked or has expired. Set another")]
+    Over,
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The shortest key from the environment that opens the API to other machines, in characters.
+const SHORTEST_OPEN_KEY: usize = 24;
+
 impl App {
     /// Opens the store of a configuration.
     ///
@@ -75,19 +102,32 @@ impl App {
         self.clock.clone()
     }
 
-    /// The project made at first start, and how it can be reached. `given` is the key that the environment names.
+    /// The project made at first start, and how it can be reached. `given` is the key that the environment names; `is_private`
+    /// says that nobody but this machine can reach the API. Else a key is never made here: it would be shown to whoever reads the
+    /// log, and until it is known nobody could tell who else came first.
     ///
     /// # Errors
-    /// [`StoreError`].
-    pub async fn first_start(&self, given: Option<&str>) -> Result<(Project, FirstKey), StoreError> {
+    /// [`FirstStartError`].
+    pub async fn first_start(
+        &self,
+        given: Option<&str>,
+        is_private: bool,
+    ) -> Result<(Project, FirstKey), FirstStartError> {
         let now = self.clock.now();
         let project = self.store.default_project(now).await?;
         if let Some(text) = given {
+            if !is_private && text.chars().count() < SHORTEST_OPEN_KEY {
+                return Err(FirstStartError::Guessable);
+            }
             let prefix = self.store.adopt_key(&project.id, "environment", text, now).await?;
-            return Ok((project, FirstKey::Adopted { prefix }));
+            let is_live = self.store.key_of(text).await?.is_some_and(|key| key.state(now) == KeyState::Live);
+            return if is_live { Ok((project, FirstKey::Adopted { prefix })) } else { Err(FirstStartError::Over) };
         }
-        if self.store.has_keys().await? {
+        if self.store.has_live_keys(now).await? {
             return Ok((project, FirstKey::Known));
+        }
+        if !is_private {
+            return Err(FirstStartError::NoKey);
         }
         let key = self.store.create_key(&project.id, "first", now).await?;
         Ok((project, FirstKey::Made(key.text)))

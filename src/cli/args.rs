@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use super::exit;
+pub use super::keys::KeyCommand;
 pub use super::pause::{PauseArgs, ResumeArgs};
 pub use super::preview::PreviewArgs;
 pub use super::resweep::ResweepArgs;
@@ -40,7 +41,7 @@ pub enum Command {
     /// Serve the API and judge quiet conversations, until stopped
     ///
     /// The first start makes the database, a project named Default and its API key, which is printed once (or taken from
-    /// AFTERWORD_API_KEY). Stop it with Ctrl-C or SIGTERM: what is under way is finished; a second signal ends it at once.
+    /// AFTERWORD_API_KEY). Where server.listen lets other machines in, a key must exist before: `afterword key create`. Stop it with Ctrl-C or SIGTERM: what is under way is finished; a second signal ends it at once.
     Serve,
     /// Judge quiet conversations without serving the API, as one of several workers
     Work,
@@ -82,7 +83,7 @@ pub enum Command {
     /// Check the configuration and print what is in effect, without secrets
     CheckConfig,
     /// Manage API keys
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "keys")]
     Key(KeyCommand),
     /// Show it all on bundled conversations: no network, no key, no server
     Demo(DemoArgs),
@@ -223,24 +224,6 @@ pub struct DemoArgs {
     pub keep: Option<PathBuf>,
 }
 
-/// What to do with API keys.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum KeyCommand {
-    /// Make an API key and print it, once
-    Create(KeyCreateArgs),
-}
-
-/// Options of `key create`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct KeyCreateArgs {
-    /// The project the key belongs to; it is made where it does not exist
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
-    pub project: String,
-    /// What the key is called in lists
-    #[arg(long, value_name = "NAME", default_value = "key", value_parser = name)]
-    pub name: String,
-}
-
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum BenchCommand {
@@ -347,6 +330,7 @@ fn workers(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A name as the command line takes it.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     if text.trim() != text || !(1..=200).contains(&length) || text.chars().any(char::is_control) {
@@ -360,7 +344,10 @@ mod tests {
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
+    use super::super::keys::{KeyCreateArgs, KeyRotateArgs};
     use super::*;
+    use crate::domain::access::Scopes;
+    use crate::domain::time::Micros;
 
     fn read(line: &str) -> Result<Args, clap::Error> {
         Args::try_parse_from(std::iter::once("afterword").chain(line.split(' ')))
@@ -385,8 +372,20 @@ mod tests {
         assert_eq!(command("demo"), Command::Demo(DemoArgs { keep: None }));
         let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into() };
         assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
-        let key = KeyCreateArgs { project: "Default".into(), name: "ci".into() };
+        let key = KeyCreateArgs {
+            project: "Default".into(),
+            name: "ci".into(),
+            scopes: Scopes::ALL,
+            expires_in: None,
+            requests_per_minute: None,
+        };
         assert_eq!(command("key create --name ci"), Command::Key(KeyCommand::Create(key)));
+        let line = "keys create --scopes read,ingest --expires-in 90d --requests-per-minute 60";
+        let Command::Key(KeyCommand::Create(key)) = command(line) else { panic!() };
+        assert_eq!((key.scopes.to_string().as_str(), key.requests_per_minute), ("ingest read", Some(60)));
+        assert_eq!(key.expires_in, Some(Micros::seconds(90 * 86_400)));
+        let rotate = KeyRotateArgs { key: "k".into(), project: "P".into(), overlap: Some(Micros::seconds(60)) };
+        assert_eq!(command("key rotate k --project P --overlap 1m"), Command::Key(KeyCommand::Rotate(rotate)));
         let compose = ComposeArgs { file: "p.json".into(), json: true };
         assert_eq!(command("compose p.json --json"), Command::Compose(compose));
         let Command::Recompose(recompose) = command("recompose --group G --from 2026-01-01 --dry-run") else {

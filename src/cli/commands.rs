@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, KeyCommand, KeyCreateArgs, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
+use super::args::{Args, Command, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, demo, explain, fail, import, pause, preview, print, reports, resweep,
+    ExitCode, bench, check_config, compose, demo, explain, fail, import, keys, pause, preview, print, reports, resweep,
     sample, serve,
 };
 use crate::app::App;
@@ -108,7 +107,7 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
             Err(error) => fail(ExitCode::Config, &error),
         },
         Command::Migrate => migrate(&app).await,
-        Command::Key(KeyCommand::Create(args)) => stored(create_key(&app, args).await),
+        Command::Key(command) => reported(keys::run(&app, command, style).await),
         Command::Sample(_) | Command::Compose(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => {
             ExitCode::Usage
         }
@@ -208,16 +207,4 @@ async fn migrate(app: &App) -> ExitCode {
             format!("The database is up to date: all {statements} statements of this version fit it.\n")
         }),
     )
-}
-
-async fn create_key(app: &App, args: &KeyCreateArgs) -> Result<String, StoreError> {
-    let now = app.clock.now();
-    let project = app.store.project_named(&args.project, now).await?;
-    let key = app.store.create_key(&project.id, &args.name, now).await?;
-    Ok(format!(
-        "{}\n\nThis is the key \"{}\" of project {}. It is shown this once: only its hash is kept.\n",
-        key.text.expose_secret(),
-        args.name,
-        project.name
-    ))
 }

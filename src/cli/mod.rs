@@ -9,6 +9,7 @@ mod demo;
 mod exit;
 mod explain;
 mod import;
+mod keys;
 mod pause;
 mod preview;
 pub mod progress;

@@ -7,22 +7,23 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{ExitCode, fail, print};
-use crate::app::{App, FirstKey, SWEEP_PATIENCE};
-use crate::http::{self, Api, ApiSettings};
+use crate::app::{App, FirstKey, FirstStartError, SWEEP_PATIENCE};
+use crate::http::{self, Api, ApiSettings, Connections, Rates};
 use crate::worker;
 
 /// Serves the API and judges quiet conversations.
 pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
     let given = std::env::var("AFTERWORD_API_KEY").ok().filter(|key| !key.trim().is_empty());
-    let (project, key) = match app.first_start(given.as_deref()).await {
+    let address = app.config.server.listen;
+    let (project, key) = match app.first_start(given.as_deref(), address.ip().is_loopback()).await {
         Ok(first) => first,
-        Err(error) => return fail(ExitCode::Database, &error),
+        Err(error @ FirstStartError::Store(_)) => return fail(ExitCode::Database, &error),
+        Err(error) => return fail(ExitCode::Config, &error),
     };
     let worker = match app.worker() {
         Ok(worker) => worker,
         Err(error) => return fail(ExitCode::Config, &error),
     };
-    let address = app.config.server.listen;
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
         Err(error) => {
@@ -42,28 +43,31 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         settings: ApiSettings {
             body_limit_bytes: app.config.server.body_limit_bytes,
             request_timeout: app.config.server.request_timeout.to_std(),
+            requests_per_minute: app.config.server.requests_per_minute,
             lookback: app.config.sweep.lookback,
             sweep_patience: SWEEP_PATIENCE.to_std(),
         },
+        rates: Rates::default(),
     });
     let scheduled = match app.scheduled_resweeps().await {
         Ok(scheduled) => scheduled,
         Err(error) => return fail(ExitCode::Database, &error),
     };
-    let grace = app.config.shutdown.grace.to_std();
     let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
+    let connections = Connections {
+        most: app.config.server.max_connections,
+        head_timeout: app.config.server.head_timeout.to_std(),
+        stall_timeout: app.config.server.request_timeout.to_std(),
+        grace: app.config.shutdown.grace.to_std(),
+    };
     let sweeping = worker::run(worker, app.config.sweep.schedule.clone(), cancel.clone());
     // Whichever ends first takes the other along: a service without its API, or without its sweep, is no service.
     let serving = async {
-        let ended = http::serve(listener, http::router(api), cancel.clone(), grace).await;
+        http::serve(listener, http::router(api), cancel.clone(), connections).await;
         cancel.cancel();
-        ended
     };
-    let (served, (), ()) = tokio::join!(serving, sweeping, ordering);
-    match served {
-        Ok(()) => ExitCode::Fine,
-        Err(error) => fail(ExitCode::Failed, &format!("the API stopped: {error}")),
-    }
+    tokio::join!(serving, sweeping, ordering);
+    ExitCode::Fine
 }
 
 /// Judges quiet conversations, without an API.

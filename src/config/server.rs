@@ -19,6 +19,13 @@ pub struct Server {
     /// How long a request may take before it is answered with an error.
     #[serde(with = "length")]
     pub request_timeout: Micros,
+    /// How long a client may take to send the head of a request, and keep a connection without one.
+    #[serde(with = "length")]
+    pub head_timeout: Micros,
+    /// The most connections at the same time.
+    pub max_connections: usize,
+    /// How many requests a minute each key may make, where its own limit says nothing; 0 is no limit.
+    pub requests_per_minute: u32,
 }
 
 impl Default for Server {
@@ -27,6 +34,9 @@ impl Default for Server {
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             body_limit_bytes: 10 * 1024 * 1024,
             request_timeout: Micros::seconds(30),
+            head_timeout: Micros::seconds(15),
+            max_connections: 1_000,
+            requests_per_minute: 300_000,
         }
     }
 }
@@ -35,6 +45,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "listen", allowed: Allowed::Text(check_listen) },
     Setting { key: "body_limit_bytes", allowed: Allowed::Whole(1_000, 1_000_000_000) },
     Setting { key: "request_timeout", allowed: Allowed::Length(Micros::seconds(1), Micros::seconds(3_600)) },
+    Setting { key: "head_timeout", allowed: Allowed::Length(Micros::seconds(1), Micros::seconds(600)) },
+    Setting { key: "max_connections", allowed: Allowed::Whole(10, 1_000_000) },
+    Setting { key: "requests_per_minute", allowed: Allowed::Whole(0, 10_000_000) },
 ];
 
 fn check_listen(text: &str) -> Result<(), String> {

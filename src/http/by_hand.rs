@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use serde::Serialize;
 use serde_json::json;
 
@@ -27,13 +25,6 @@ use crate::worker::Judged;
 const JUDGE_PATIENCE: Duration = Duration::from_secs(110);
 const COHERENCE_PATIENCE: Duration = Duration::from_secs(170);
 
-/// The routes, whole: judges take longer than other requests may.
-pub(super) fn routes() -> Router<Arc<Api>> {
-    Router::new()
-        .route("/api/v1/agent-monitoring/sessions/{id}/judge/{evaluator}", post(judge))
-        .route("/api/v1/agent-monitoring/sessions/{id}/coherence-check", post(check_coherence))
-}
-
 /// The verdict.
 #[derive(Serialize)]
 struct Scored {
@@ -41,7 +32,7 @@ struct Scored {
 }
 
 /// `POST /agent-monitoring/sessions/:id/judge/:evaluatorId?ifStale=true`: the evaluator is a judge's profile.
-async fn judge(
+pub(super) async fn judge(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Ids([session, evaluator]): Ids<2>,
@@ -58,7 +49,7 @@ async fn judge(
 }
 
 /// `POST /agent-monitoring/sessions/:id/coherence-check`.
-async fn check_coherence(
+pub(super) async fn check_coherence(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::problems::Problems;
+use crate::domain::time::{Micros, Timestamp};
 use crate::store::StoreError;
 
 /// An error on its way to the caller.
@@ -50,6 +51,24 @@ impl ApiError {
     /// 401.
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Invalid or missing API key")
+    }
+
+    /// 401: the key was one, and is over.
+    pub(super) fn key_is_over(prefix: &str, how: &str, at: Timestamp) -> Self {
+        let message = format!("The API key {prefix}… {how} at {}; use another", at.iso());
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// 403: the key is good, but not for this.
+    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// 429: the key asked too often. `wait` is how long until its next request is taken.
+    pub(super) fn too_many(per_minute: u32, wait: Micros) -> Self {
+        let message = format!("Too many requests: this key may make {per_minute} a minute");
+        let seconds = u16::try_from((wait.get().max(1) + 999_999) / 1_000_000).unwrap_or(u16::MAX);
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", message) }
     }
 
     /// 404: `message` says what was not found.

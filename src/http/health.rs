@@ -22,14 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Asks the database for next to nothing.
 pub(super) async fn check(State(api): State<Arc<Api>>) -> Result<Json<Health>, ApiError> {
-    api.store.has_keys().await?;
+    api.store.has_live_keys(api.clock.now()).await?;
     Ok(Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") }))
 }
 
 /// Whether the database answers in time and the sweep gives signs of life. Where sweeps are made by hand alone, only the
 /// database counts.
 pub(super) async fn ready(State(api): State<Arc<Api>>) -> Result<Json<Health>, ApiError> {
-    let Ok(answered) = tokio::time::timeout(PATIENCE, api.store.has_keys()).await else {
+    let Ok(answered) = tokio::time::timeout(PATIENCE, api.store.has_live_keys(api.clock.now())).await else {
         let seconds = PATIENCE.as_secs();
         return Err(ApiError::unavailable(format!("The database did not answer within {seconds} s"), 5));
     };

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{get, put};
-use axum::{Json, Router};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -111,35 +110,23 @@ pub(super) struct Many {
     evaluators: Vec<Evaluator>,
 }
 
-/// The routes, below `/api/v1`.
-pub(super) fn routes() -> Router<Arc<Api>> {
-    let rated = |prefix: &str| {
-        Router::new()
-            .route(&format!("{prefix}/online-evaluators/{{id}}/ratings"), get(ratings))
-            .route(&format!("{prefix}/online-evaluators/{{id}}/events"), get(events))
-            .route(&format!("{prefix}/online-evaluators/{{id}}/calibration"), get(calibration))
-    };
-    let one = put(update).get(read).delete(remove);
-    rated("/agent-monitoring")
-        .merge(rated("/monitor"))
-        .route("/agent-monitoring/online-evaluators", get(list))
-        .route("/monitor/online-evaluators", get(list).post(create))
-        .route("/monitor/online-evaluators/{id}", one)
-}
-
 async fn stored(api: &Api, project: &ProjectId, id: String) -> Result<Profile, ApiError> {
     let profile = api.store.profile(project, &GroupId::trusted(id)).await?;
     profile.ok_or_else(|| ApiError::not_found("Online evaluator not found"))
 }
 
 /// `GET /monitor/online-evaluators`: newest first.
-async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
     let profiles = api.store.profiles(&project).await?;
     Ok(Json(Many { evaluators: profiles.into_iter().map(Evaluator::from).collect() }))
 }
 
 /// `GET /monitor/online-evaluators/:id`.
-async fn read(State(api): State<Arc<Api>>, Caller(project): Caller, Id(id): Id) -> Result<Json<One>, ApiError> {
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<Json<One>, ApiError> {
     Ok(Json(One { evaluator: stored(&api, &project, id).await?.into() }))
 }
 
@@ -152,7 +139,7 @@ fn given_name(body: &Value, problems: &mut Problems) -> Option<String> {
 }
 
 /// `POST /monitor/online-evaluators`: gives a judge a profile. Where it has one, a copy of the judge gets it.
-async fn create(
+pub(super) async fn create(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     JsonBody(body): JsonBody,
@@ -191,7 +178,7 @@ async fn create(
 }
 
 /// `PUT /monitor/online-evaluators/:id`: a sparse patch.
-async fn update(
+pub(super) async fn update(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
@@ -224,13 +211,17 @@ async fn update(
 }
 
 /// `DELETE /monitor/online-evaluators/:id`. The judge stays, and its verdicts.
-async fn remove(State(api): State<Arc<Api>>, Caller(project): Caller, Id(id): Id) -> Result<StatusCode, ApiError> {
+pub(super) async fn remove(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+) -> Result<StatusCode, ApiError> {
     let there_was = api.store.delete_profile(&project, &GroupId::trusted(id), api.clock.now()).await?;
     if there_was { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::not_found("Online evaluator not found")) }
 }
 
 /// `GET /agent-monitoring/online-evaluators/:id/ratings?window=24h|7d|30d`.
-async fn ratings(
+pub(super) async fn ratings(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
@@ -283,7 +274,7 @@ impl From<EventRow> for Event {
 const MOST_EVENTS: usize = 200;
 
 /// `GET /agent-monitoring/online-evaluators/:id/events?window=24h|7d|30d`: the worst first.
-async fn events(
+pub(super) async fn events(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
@@ -318,7 +309,7 @@ pub(super) struct Calibration {
 
 /// `GET /agent-monitoring/online-evaluators/:id/calibration?window=24h|7d|30d|rubric`: `rubric` is since the judge's present
 /// version, and at most 30 days.
-async fn calibration(
+pub(super) async fn calibration(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use serde_json::Value;
 
 use super::error::ApiError;
 use crate::domain::ids::check_id;
@@ -42,6 +43,18 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Ids<N> {
     }
 }
 
+/// The name in a body of something that is made by its name alone.
+pub(super) fn named(body: &Value, what: &str) -> Result<String, ApiError> {
+    let name = body.get("name").and_then(Value::as_str).map(str::trim).unwrap_or_default();
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!("{what} name is required")));
+    }
+    if name.chars().count() > 200 || name.contains(char::is_control) {
+        return Err(ApiError::bad_request("name must be 1-200 characters, none of them a control character"));
+    }
+    Ok(name.to_owned())
+}
+
 /// The query's parameters; those that a route does not know are ignored.
 pub(super) struct Asked(HashMap<String, String>);
 
@@ -57,7 +70,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
 
 impl Asked {
     /// A parameter; an empty one counts as absent.
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 

@@ -1,4 +1,4 @@
-//! Signals: listed and read.
+//! Signals: listed, read and triaged.
 
 use std::sync::Arc;
 
@@ -9,12 +9,15 @@ use serde_json::Value;
 
 use super::Api;
 use super::auth::Caller;
+use super::body::JsonBody;
 use super::error::ApiError;
 use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::conversation::Agent;
+use crate::domain::group::Severity;
 use crate::domain::ids::ProjectId;
-use crate::store::{OccurrenceRow, SignalFilter, SignalRow};
+use crate::domain::problems::Problems;
+use crate::store::{OccurrenceRow, SignalFilter, SignalRow, Triage};
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
 const DEFAULT_LIMIT: usize = 50;
@@ -23,7 +26,7 @@ const LARGEST_LIMIT: usize = 500;
 /// A signal as answers show it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+pub(super) struct Shown {
     #[serde(rename = "_id")]
     id: String,
     workspace_id: &'static str,
@@ -33,6 +36,10 @@ struct Shown {
     severity: String,
     polarity: String,
     status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review_status: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    recommended_actions: Vec<String>,
     summary: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     root_cause: Option<String>,
@@ -108,6 +115,8 @@ impl From<SignalRow> for Shown {
             severity: row.severity,
             polarity: row.polarity,
             status: row.status,
+            review_status: row.review_status,
+            recommended_actions: row.recommended_actions,
             summary: row.summary,
             root_cause: row.root_cause,
             agent_id: agent,
@@ -116,7 +125,7 @@ impl From<SignalRow> for Shown {
             first_seen_at: row.first_seen_at.iso(),
             last_seen_at: row.last_seen_at.iso(),
             created_at: row.first_seen_at.iso(),
-            updated_at: row.last_seen_at.iso(),
+            updated_at: row.triaged_at.map_or(row.last_seen_at, |at| at.max(row.last_seen_at)).iso(),
         }
     }
 }
@@ -173,6 +182,58 @@ pub(super) async fn read_with_feedback(
     Id(id): Id,
 ) -> Result<Json<WithFeedback>, ApiError> {
     Ok(Json(WithFeedback { signal: find(&api, &project, &id).await?, feedback: [] }))
+}
+
+/// `PATCH /agent-monitoring/signals/:id` with any of `status`, `severity`, `reviewStatus` and `recommendedActions`: what people
+/// make of it. It stays so when the signal is raised again. The answer is the signal by itself.
+pub(super) async fn triage(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    Id(id): Id,
+    JsonBody(body): JsonBody,
+) -> Result<Json<Shown>, ApiError> {
+    let triage = read_triage(&body)?;
+    let signal = api.store.triage_signal(&project, &id, &triage, api.clock.now()).await?;
+    signal.map(|row| Json(Shown::from(row))).ok_or_else(|| ApiError::not_found("Signal not found"))
+}
+
+/// The most recommended actions, and the longest, in characters.
+const MOST_ACTIONS: usize = 50;
+const LONGEST_ACTION: usize = 2_000;
+
+fn read_triage(body: &Value) -> Result<Triage, Problems> {
+    let mut problems = Problems::none();
+    let object = problems.object(body);
+    let given = |key: &str| object.get(key).filter(|value| !value.is_null());
+    let text = |value: &Value, most: usize| {
+        let text = value.as_str().filter(|text| (1..=most).contains(&text.chars().count()))?;
+        (!text.contains('\0')).then(|| text.to_owned())
+    };
+    let words = ["status", "reviewStatus"].map(|key| {
+        let word = given(key).map(|value| text(value, 50));
+        problems.unless(word != Some(None), || format!("{key} must be a word of 1-50 characters"));
+        word.flatten()
+    });
+    let severity = given("severity").map(|value| value.as_str().and_then(Severity::from_name));
+    problems.unless(severity != Some(None), || "severity must be one of: low, medium, high, critical".to_owned());
+    let actions = given("recommendedActions").map(|value| {
+        let list = value.as_array().filter(|list| list.len() <= MOST_ACTIONS)?;
+        list.iter().map(|action| text(action, LONGEST_ACTION)).collect::<Option<Vec<String>>>()
+    });
+    problems.unless(actions != Some(None), || {
+        format!("recommendedActions must be a list of at most {MOST_ACTIONS} texts of 1-{LONGEST_ACTION} characters")
+    });
+    let [status, review_status] = words;
+    let triage = Triage {
+        status,
+        severity: severity.flatten().map(|severity| severity.as_str().to_owned()),
+        review_status,
+        recommended_actions: actions.flatten(),
+    };
+    if triage == Triage::default() && problems.is_empty() {
+        problems.add("nothing to change: give status, severity, reviewStatus or recommendedActions");
+    }
+    problems.into_result(triage)
 }
 
 async fn find(api: &Api, project: &ProjectId, id: &str) -> Result<Shown, ApiError> {

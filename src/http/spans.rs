@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -11,14 +13,14 @@ use super::Api;
 use super::auth::Caller;
 use super::body::{Media, Payload, malformed};
 use super::error::ApiError;
-use super::request::Id;
+use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::ids::{SessionId, SpanId, TraceId};
 use crate::domain::merge::Fate;
 use crate::domain::span::{Origin, ToolCall};
 use crate::domain::time::Timestamp;
 use crate::ingest::{client, parse_json};
-use crate::store::{SpanRow, api_id};
+use crate::store::{RootPlace, SpanRow, api_id};
 
 /// What became of a span.
 #[derive(Serialize)]
@@ -152,6 +154,77 @@ pub(super) async fn read(
 ) -> Result<Json<Detail>, ApiError> {
     let span = api.store.span(&project, &id).await?;
     span.map(|span| Json(Detail::from(span))).ok_or_else(|| ApiError::not_found("Trace not found"))
+}
+
+/// How many are listed where no limit is asked for, and the most that may be asked for.
+const DEFAULT_LIMIT: usize = 50;
+const LARGEST_LIMIT: usize = 200;
+/// How many roots are looked at for one answer, where only those of one framework are wanted.
+const LOOKED_AT: usize = 2_000;
+
+/// Roots, newest first.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Roots {
+    traces: Vec<Row>,
+    has_next_page: bool,
+    next_cursor: Option<String>,
+}
+
+/// `GET /ingest/traces?limit&cursor&framework`: the traces' roots. An answer may hold fewer than `limit`, and more come, where
+/// few are of the framework.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Roots>, ApiError> {
+    let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
+    let framework = asked.word("framework")?;
+    let mut place = match asked.get("cursor") {
+        None => RootPlace::first(),
+        Some(text) => {
+            place_of(text).ok_or_else(|| ApiError::bad_request("cursor must be a nextCursor of this route"))?
+        }
+    };
+    let (mut traces, mut looked_at) = (Vec::new(), 0);
+    let has_next_page = loop {
+        // One more than is wanted tells whether there is more.
+        let wanted = if framework.is_empty() { limit } else { LARGEST_LIMIT };
+        let mut roots = api.store.roots(&project, &place, wanted + 1).await?;
+        let is_more = roots.len() > wanted;
+        roots.truncate(wanted);
+        looked_at += roots.len();
+        let mut is_full = false;
+        for root in roots {
+            is_full = traces.len() == limit;
+            if is_full {
+                break;
+            }
+            place = RootPlace::of(&root.stored);
+            if framework.is_empty() || root.stored.span.body.framework.as_deref() == Some(&framework) {
+                traces.push(Detail::from(root).row);
+            }
+        }
+        if is_full || !is_more || traces.len() == limit || looked_at >= LOOKED_AT {
+            break is_full || is_more;
+        }
+    };
+    Ok(Json(Roots { traces, has_next_page, next_cursor: has_next_page.then(|| cursor_of(&place)) }))
+}
+
+fn cursor_of(place: &RootPlace) -> String {
+    let text = json!([place.at.micros(), place.trace.as_str(), place.span.as_str()]).to_string();
+    URL_SAFE_NO_PAD.encode(text)
+}
+
+fn place_of(cursor: &str) -> Option<RootPlace> {
+    let (at, trace, span): (i64, String, String) =
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    Some(RootPlace {
+        at: Timestamp::from_micros(at),
+        trace: TraceId::parse(&trace).ok()?,
+        span: SpanId::parse(&span).ok()?,
+    })
 }
 
 /// The spans of a session.

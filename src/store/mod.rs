@@ -1,6 +1,7 @@
 //! Floor 1: the store. Whole operations, each exactly one transaction, on SQLite or PostgreSQL.
 
 mod actions;
+mod agents;
 mod blocks;
 mod by_hand;
 mod candidates;
@@ -14,6 +15,7 @@ mod gather;
 mod history;
 mod ingest;
 mod interim;
+mod keys;
 mod latest;
 mod lease;
 mod ledger;
@@ -48,6 +50,7 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
+pub use agents::{AgentRow, SavedProfile};
 pub use by_hand::ByHand;
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
@@ -59,20 +62,21 @@ pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
 pub use ingest::{Arrival, Receipt};
+pub use keys::{Key, KeyDraft, KeyRow};
 pub use latest::Latest;
 pub use lease::{Caps, Claimed};
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use profiles::{Profile, WantedProfile};
-pub use projects::{DEFAULT_PROJECT, Key, Project};
+pub use projects::{DEFAULT_PROJECT, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use sessions::{Glimpse, SessionRow};
-pub use signals::{OccurrenceRow, SignalFilter, SignalRow};
-pub use spans::{SpanRow, api_id};
+pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
+pub use spans::{RootPlace, SpanRow, api_id};
 pub use verdicts::{RatedVerdict, VerdictRow};
 
 use engine::Db;
@@ -227,15 +231,17 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 30] = [
+static STATEMENTS: [&sql::Statements; 32] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
+    &agents::ALL,
     &by_hand::ALL,
     &catalogue::ALL,
     &census::ALL,
     &history::ALL,
     &ingest::ALL,
+    &keys::ALL,
     &latest::ALL,
     &ledger::ALL,
     &plan::ALL,

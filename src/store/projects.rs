@@ -1,23 +1,24 @@
-//! Projects and their API keys. A key is kept as a hash only.
-
-use sha2::{Digest, Sha256};
+//! Projects: made, listed and deleted.
 
 use super::engine::{Result, Row, args};
+use super::keys::{self, Key, KeyDraft};
 use super::sql::statements;
 use super::{Store, retrying};
 use crate::domain::ids::ProjectId;
-use crate::domain::span::hex;
 use crate::domain::time::Timestamp;
 
 statements! {
     DEFAULT = "SELECT project_id, name, is_default, created_at FROM projects WHERE is_default";
     BY_NAME = "SELECT project_id, name, is_default, created_at FROM projects WHERE name = $1";
-    INSERT_PROJECT = "INSERT INTO projects (project_id, name, is_default, created_at) VALUES ($1, $2, $3, $4)
-        ON CONFLICT DO NOTHING";
-    INSERT_KEY = "INSERT INTO api_keys (key_hash, project_id, key_id, name, prefix, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
-    HAS_KEYS = "SELECT 1 FROM api_keys LIMIT 1";
-    BY_KEY = "SELECT project_id FROM api_keys WHERE key_hash = $1";
+    INSERT_PROJECT = "INSERT INTO projects (project_id, name, is_default, created_at, parent_id)
+        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+    OF_FAMILY = "SELECT project_id, name, is_default, created_at FROM projects
+        WHERE (project_id = $1 OR parent_id = $1) AND deleted_at IS NULL ORDER BY created_at DESC, project_id";
+    DELETE = "UPDATE projects SET deleted_at = $3, name = name || ' (deleted ' || project_id || ')'
+        WHERE project_id = $2 AND parent_id = $1 AND deleted_at IS NULL";
+    REVOKE_KEYS = "UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL";
+    DELETE_GROUPS = "UPDATE scorer_groups SET deleted_at = $2, live = false, live_traces = false
+        WHERE project_id = $1 AND deleted_at IS NULL";
 }
 
 /// A project: the tenant.
@@ -31,15 +32,6 @@ pub struct Project {
     pub is_default: bool,
     /// When it was made.
     pub created_at: Timestamp,
-}
-
-/// A freshly made API key. Its text is shown once and never kept.
-#[derive(Debug)]
-pub struct Key {
-    /// The key itself: the only time it is to be seen.
-    pub text: secrecy::SecretString,
-    /// What it can be recognised by.
-    pub prefix: String,
 }
 
 /// The name of the project made at first start.
@@ -59,7 +51,7 @@ impl Store {
         if let Some(row) = tx.fetch_one(&DEFAULT, args![]).await? {
             return project(&row);
         }
-        tx.execute(&INSERT_PROJECT, args![self.entropy.id(), DEFAULT_PROJECT, true, now]).await?;
+        tx.execute(&INSERT_PROJECT, args![self.entropy.id(), DEFAULT_PROJECT, true, now, None::<String>]).await?;
         let row = tx.fetch_one(&BY_NAME, args![DEFAULT_PROJECT]).await?;
         tx.commit().await?;
         project(&row.ok_or_else(|| super::StoreError::Refused("the Default project can't be made".to_owned()))?)
@@ -74,7 +66,7 @@ impl Store {
             return self.default_project(now).await;
         }
         let mut tx = self.db.write().await?;
-        tx.execute(&INSERT_PROJECT, args![self.entropy.id(), name, false, now]).await?;
+        tx.execute(&INSERT_PROJECT, args![self.entropy.id(), name, false, now, None::<String>]).await?;
         let row = tx.fetch_one(&BY_NAME, args![name]).await?;
         tx.commit().await?;
         project(&row.ok_or_else(|| super::StoreError::Refused(format!("project \"{name}\" can't be made")))?)
@@ -88,50 +80,57 @@ impl Store {
         self.db.look_up(&BY_NAME, args![name]).await?.as_ref().map(project).transpose()
     }
 
-    /// Makes a random key (256 bits) for a project.
+    /// Makes a project below another, with a first key that may do everything. `None` where there is one of that name already,
+    /// whosever it is.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn create_key(&self, project: &ProjectId, name: &str, now: Timestamp) -> Result<Key> {
-        let text = format!("aw_{}", self.entropy.hex(32));
-        let prefix = self.adopt_key(project, name, &text, now).await?;
-        Ok(Key { text: text.into(), prefix })
-    }
-
-    /// Lets a project be reached by a key that somebody else chose; answers what it can be recognised by. A key that is known
-    /// already stays with the project it belongs to.
-    ///
-    /// # Errors
-    /// [`StoreError`](super::StoreError).
-    pub async fn adopt_key(&self, project: &ProjectId, name: &str, text: &str, now: Timestamp) -> Result<String> {
-        let prefix: String = text.chars().take(8).collect();
+    pub async fn create_project(
+        &self,
+        parent: &ProjectId,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<Option<(Project, Key)>> {
+        let made = Project {
+            id: ProjectId::trusted(self.entropy.id()),
+            name: name.to_owned(),
+            is_default: false,
+            created_at: now,
+        };
         let mut tx = self.db.write().await?;
-        tx.execute(&INSERT_KEY, args![key_hash(text), project, self.entropy.id(), name, &prefix, now]).await?;
+        let inserted = tx.execute(&INSERT_PROJECT, args![&made.id, name, false, now, Some(parent.to_string())]).await?;
+        if inserted == 0 {
+            return Ok(None);
+        }
+        let (text, row) = self.fresh_key(&made.id, &KeyDraft::full("first"), now);
+        keys::insert(&mut tx, &text, &row).await?;
         tx.commit().await?;
-        Ok(prefix)
+        Ok(Some((made, Key { text: text.into(), prefix: row.prefix.clone(), row })))
     }
 
-    /// Whether any key exists.
+    /// A project and those made by its keys, newest first.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn has_keys(&self) -> Result<bool> {
-        Ok(self.db.look_up(&HAS_KEYS, args![]).await?.is_some())
+    pub async fn projects_of(&self, project: &ProjectId) -> Result<Vec<Project>> {
+        self.db.read().await?.fetch(&OF_FAMILY, args![project]).await?.iter().map(self::project).collect()
     }
 
-    /// The project that a key belongs to. The look-up is by hash, so its time tells nothing about the key.
+    /// Deletes a project that was made by a key of `parent`: its keys open nothing any more, its groups judge nothing any more,
+    /// and its name is free. What it stored is kept, out of everyone's reach. `false` where there is none such.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn project_of_key(&self, text: &str) -> Result<Option<ProjectId>> {
-        let row = self.db.look_up(&BY_KEY, args![key_hash(text)]).await?;
-        row.map(|row| row.text(0).map(ProjectId::trusted)).transpose()
+    pub async fn delete_project(&self, parent: &ProjectId, id: &str, now: Timestamp) -> Result<bool> {
+        let mut tx = self.db.write().await?;
+        if tx.execute(&DELETE, args![parent, id, now]).await? == 0 {
+            return Ok(false);
+        }
+        tx.execute(&REVOKE_KEYS, args![id, now]).await?;
+        tx.execute(&DELETE_GROUPS, args![id, now]).await?;
+        tx.commit().await?;
+        Ok(true)
     }
-}
-
-/// A key is 256 random bits, so a plain hash hides it: there is nothing to guess.
-fn key_hash(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
 }
 
 fn project(row: &Row) -> Result<Project> {

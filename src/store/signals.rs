@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Store;
+use super::catalogue::{from_json, to_json};
 use super::engine::{Result, Row, Rows, Tx, args};
 use super::plan::count;
 use super::sql::statements;
@@ -17,12 +18,17 @@ const KEPT_OCCURRENCES: i64 = 100;
 
 statements! {
     LIST = "SELECT signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, status, summary, root_cause,
-            occurrence_count, first_seen_at, last_seen_at FROM signals
+            occurrence_count, first_seen_at, last_seen_at, review_status, recommended_actions, triaged_at FROM signals
         WHERE project_id = $1 AND (polarity = $2 OR $2 IN ('', 'all')) AND (status = $3 OR $3 = '')
             AND (severity = $4 OR $4 = '') AND (agent_id = $5 OR $5 = '')
         ORDER BY last_seen_at DESC, signal_id LIMIT $6";
     ONE = "SELECT signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, status, summary, root_cause,
-            occurrence_count, first_seen_at, last_seen_at FROM signals WHERE project_id = $1 AND signal_id = $2";
+            occurrence_count, first_seen_at, last_seen_at, review_status, recommended_actions, triaged_at FROM signals WHERE project_id = $1 AND signal_id = $2";
+    TO_TRIAGE = "SELECT status, severity, chosen_severity, review_status, recommended_actions FROM signals
+        WHERE project_id = $1 AND signal_id = $2 FOR UPDATE";
+    TRIAGE = "UPDATE signals SET status = $3, severity = $4, chosen_severity = $5, review_status = $6, recommended_actions = $7,
+            triaged_at = $8
+        WHERE project_id = $1 AND signal_id = $2";
     OCCURRENCES = "SELECT signal_id, number, session_id, trace_id, rating, threshold, justification, seen_at
         FROM signal_occurrences WHERE project_id = $1 AND signal_id = ANY($2) ORDER BY signal_id, number DESC";
     @bulk {
@@ -33,7 +39,7 @@ statements! {
             SELECT project_id, signal_id, pattern_key, agent_id, agent_name, type, severity, 'failure', 'open', summary,
                 root_cause, occurrences, CAST($1 AS BIGINT), CAST($1 AS BIGINT) FROM v WHERE true
             ON CONFLICT (project_id, pattern_key, agent_id, type) DO UPDATE SET
-                severity = excluded.severity, summary = excluded.summary, root_cause = excluded.root_cause,
+                severity = COALESCE(signals.chosen_severity, excluded.severity), summary = excluded.summary, root_cause = excluded.root_cause,
                 agent_name = excluded.agent_name, last_seen_at = excluded.last_seen_at,
                 occurrence_count = signals.occurrence_count + excluded.occurrence_count
             RETURNING project_id, pattern_key, agent_id, type, signal_id, occurrence_count";
@@ -74,6 +80,12 @@ pub struct SignalRow {
     pub first_seen_at: Timestamp,
     /// When it happened last.
     pub last_seen_at: Timestamp,
+    /// How far people are with it, in a word of theirs.
+    pub review_status: Option<String>,
+    /// What people are to do about it.
+    pub recommended_actions: Vec<String>,
+    /// When people last said anything about it.
+    pub triaged_at: Option<Timestamp>,
     /// The latest occurrences, newest first.
     pub occurrences: Vec<OccurrenceRow>,
 }
@@ -112,7 +124,52 @@ pub struct SignalFilter {
     pub limit: usize,
 }
 
+/// What people say about a signal; `None` leaves a part as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Triage {
+    /// Its status from now on, whatever happens again.
+    pub status: Option<String>,
+    /// Its severity from now on, whatever the group's profile says.
+    pub severity: Option<String>,
+    /// How far people are with it.
+    pub review_status: Option<String>,
+    /// What people are to do about it.
+    pub recommended_actions: Option<Vec<String>>,
+}
+
 impl Store {
+    /// Keeps what people say about a signal; answers the signal as it is then. `None` where there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn triage_signal(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        triage: &Triage,
+        now: Timestamp,
+    ) -> Result<Option<SignalRow>> {
+        let mut tx = self.db.write().await?;
+        let Some(row) = tx.fetch_one(&TO_TRIAGE, args![project, id]).await? else { return Ok(None) };
+        let severity = triage.severity.clone();
+        let actions = triage.recommended_actions.as_ref().map(to_json).transpose()?;
+        let said = args![
+            project,
+            id,
+            triage.status.clone().map_or_else(|| row.text(0), Ok)?,
+            severity.clone().map_or_else(|| row.text(1), Ok)?,
+            severity.map_or_else(|| row.opt_text(2), |severity| Ok(Some(severity)))?,
+            triage.review_status.clone().map_or_else(|| row.opt_text(3), |status| Ok(Some(status)))?,
+            actions.map_or_else(|| row.opt_text(4), |actions| Ok(Some(actions)))?,
+            now,
+        ];
+        tx.execute(&TRIAGE, said).await?;
+        let rows = tx.fetch(&ONE, args![project, id]).await?;
+        let signal = with_occurrences(&mut tx, project, &rows).await?.into_iter().next();
+        tx.commit().await?;
+        Ok(signal)
+    }
+
     /// Signals, the one seen last first.
     ///
     /// # Errors
@@ -154,6 +211,9 @@ async fn with_occurrences(tx: &mut Tx, project: &ProjectId, rows: &[Row]) -> Res
             occurrence_count: row.int(10)?,
             first_seen_at: row.time(11)?,
             last_seen_at: row.time(12)?,
+            review_status: row.opt_text(13)?,
+            recommended_actions: row.opt_text(14)?.map_or_else(|| Ok(Vec::new()), |list| from_json(&list))?,
+            triaged_at: row.opt_time(15)?,
             occurrences: Vec::new(),
         });
     }

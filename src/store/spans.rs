@@ -3,9 +3,11 @@
 use super::Store;
 use super::catalogue::from_json;
 use super::engine::{Result, Row, args};
+use super::plan::count;
 use super::sql::statements;
 use crate::domain::ids::{MAX_ID_BYTES, ProjectId, SessionId, SpanId, TraceId};
 use crate::domain::span::{Origin, Span, SpanKind, StoredSpan};
+use crate::domain::time::Timestamp;
 
 statements! {
     OF_SESSION = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
@@ -14,6 +16,10 @@ statements! {
     OF_CLIENT = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
             arrived_at, digest, body
         FROM spans WHERE project_id = $1 AND span_id = $2 AND origin = 'client'";
+    ROOTS = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
+            arrived_at, digest, body
+        FROM spans WHERE project_id = $1 AND parent_id IS NULL AND (at, trace_id, span_id) < ($2, $3, $4)
+        ORDER BY at DESC, trace_id DESC, span_id DESC LIMIT $5";
     BY_KEY = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
             arrived_at, digest, body
         FROM spans WHERE project_id = $1 AND trace_id = ANY($2) AND trace_id || '-' || span_id = $3 AND origin <> 'client'
@@ -30,7 +36,40 @@ pub struct SpanRow {
     pub stored: StoredSpan,
 }
 
+/// A place in the list of roots: what lies behind it is older.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootPlace {
+    /// Its place in time.
+    pub at: Timestamp,
+    /// Its trace.
+    pub trace: TraceId,
+    /// The root itself.
+    pub span: SpanId,
+}
+
+impl RootPlace {
+    /// Before all roots.
+    pub fn first() -> Self {
+        Self { at: Timestamp::from_micros(i64::MAX), trace: TraceId::trusted(""), span: SpanId::trusted("") }
+    }
+
+    /// That of a root.
+    pub fn of(stored: &StoredSpan) -> Self {
+        Self { at: stored.at, trace: stored.span.trace_id.clone(), span: stored.span.span_id.clone() }
+    }
+}
+
 impl Store {
+    /// Up to `limit` roots behind a place, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn roots(&self, project: &ProjectId, behind: &RootPlace, limit: usize) -> Result<Vec<SpanRow>> {
+        let by = args![project, behind.at, &behind.trace, &behind.span, count(limit)];
+        let rows = self.db.read().await?.fetch(&ROOTS, by).await?;
+        rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
+    }
+
     /// Every span of a session, oldest first.
     ///
     /// # Errors

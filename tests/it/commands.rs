@@ -150,10 +150,57 @@ async fn a_created_key_opens_its_project_and_is_printed_once() {
     assert!(!ended.err.contains(key));
     let store = program.store().await;
     let shop = store.project_named("Shop", Timestamp::EARLIEST).await.unwrap().id;
-    assert_eq!(store.project_of_key(key).await.unwrap(), Some(shop));
+    assert_eq!(store.key_of(key).await.unwrap().map(|key| key.project), Some(shop));
     store.close().await;
     let bytes = std::fs::read(program.folder().join("afterword.db")).unwrap();
     assert!(!bytes.windows(key.len()).any(|window| window == key.as_bytes()), "only its hash is kept");
+}
+
+#[tokio::test]
+async fn keys_are_listed_rotated_and_revoked_and_named_by_id_or_beginning() {
+    let program = Program::on_sqlite();
+    let made =
+        program.run(["keys", "create", "--scopes", "read", "--expires-in", "90d", "--name", "ci"]).with_code(0).out;
+    let text = made.lines().next().unwrap().to_owned();
+    assert!(made.contains("for: read.") && made.contains("It ends at "), "{made}");
+    let prefix = &text[..8];
+    let listed = program.run(["key", "list"]).with_code(0);
+    let row = &listed.rows()[1];
+    assert_eq!((row[1].as_str(), row[2].as_str(), row[3].as_str()), (&*format!("{prefix}…"), "ci", "read"));
+    assert!(row[4].starts_with("live until ") && !listed.out.contains(&text), "{}", listed.out);
+
+    let rotated = program.run(["key", "rotate", prefix]).with_code(0).out;
+    let fresh = rotated.lines().next().unwrap();
+    let json: Value = serde_json::from_str(&program.run(["key", "list", "--json"]).with_code(0).out).unwrap();
+    let of = |text: &str| {
+        json["keys"].as_array().unwrap().iter().find(|key| text.starts_with(key["prefix"].as_str().unwrap()))
+    };
+    assert!(of(&text).unwrap()["state"].as_str().unwrap().starts_with("revoked"), "{json}");
+    let id = of(fresh).unwrap()["_id"].as_str().unwrap();
+    assert!(program.run(["key", "revoke", id]).with_code(0).out.contains("opens nothing any more"));
+    assert!(program.run(["key", "revoke", id]).with_code(1).err.contains("was revoked before"));
+    assert!(program.run(["key", "revoke", "aw_none"]).with_code(1).err.contains("key list"));
+    program.run(["key", "create", "--scopes", "admin"]).with_code(2);
+    program.run(["key", "create", "--expires-in", "0s"]).with_code(2);
+}
+
+#[test]
+fn other_machines_are_let_in_only_where_somebody_has_a_key() {
+    let program = Program::on_sqlite();
+    let open = ("AFTERWORD__SERVER__LISTEN", "0.0.0.0:0");
+    for (variables, said) in [
+        (vec![open], "there is no live API key yet"),
+        (vec![("AFTERWORD__SERVER__LISTEN", "[::]:0")], "`afterword key create`"),
+        (vec![open, ("AFTERWORD_API_KEY", "short")], "could be guessed"),
+    ] {
+        let ended = program.run_with(&variables, ["serve"]).with_code(3);
+        assert!(ended.err.contains(said) && ended.out.is_empty(), "{ended:?}");
+    }
+    let key = program.run(["key", "create"]).with_code(0).out;
+    program.run(["key", "revoke", &key[..8]]).with_code(0);
+    assert!(program.run_with(&[open], ["serve"]).with_code(3).err.contains("no live API key"), "a revoked key is none");
+    let own = program.run_with(&[open, ("AFTERWORD_API_KEY", key.lines().next().unwrap())], ["serve"]);
+    assert!(own.with_code(3).err.contains("revoked or has expired"));
 }
 
 #[test]

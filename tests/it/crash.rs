@@ -172,7 +172,7 @@ impl Crash {
 
     async fn check(&self, group: &str) {
         let store = Store::open(&StoreSettings::at(&self.url), Arc::new(SeededEntropy::new(1))).await.unwrap();
-        let project = store.project_of_key(KEY).await.unwrap().unwrap();
+        let project = store.key_of(KEY).await.unwrap().unwrap().project;
         for n in 0..SESSIONS {
             let session = SessionId::trusted(name(n));
             let spans = store.spans_of_session(&project, &session).await.unwrap();

@@ -28,7 +28,7 @@ fn migrations_come_in_pairs() {
 
 #[test]
 fn every_file_begins_by_saying_what_lives_in_it() {
-    for path in rust_files("src").into_iter().chain(rust_files("tests")) {
+    for path in rust_files("src").into_iter().chain(rust_files("tests")).chain(rust_files("fuzz")) {
         let first = text(&path).lines().next().unwrap_or_default().to_owned();
         assert!(first.strip_prefix("//! ").is_some_and(|said| said.len() > 3), "{path} begins with {first:?}");
     }
@@ -37,7 +37,7 @@ fn every_file_begins_by_saying_what_lives_in_it() {
 #[test]
 fn long_files_give_a_reason_for_their_length() {
     let mut wrong = Vec::new();
-    for path in rust_files("src").into_iter().chain(rust_files("tests")) {
+    for path in rust_files("src").into_iter().chain(rust_files("tests")).chain(rust_files("fuzz")) {
         let text = text(&path);
         let count = text.lines().count();
         let head = text.lines().take_while(|line| line.starts_with("//!"));
@@ -53,7 +53,7 @@ fn mapped() -> BTreeSet<String> {
     const MAP: &str = "docs/ARCHITECTURE.md";
     assert!(Path::new(ROOT).join(MAP).exists(), "{MAP} is missing: it maps every file of the house");
     let text = text(MAP);
-    let ours = ["src/", "tests/", "migrations/", "docs/"];
+    let ours = ["src/", "tests/", "fuzz/", "migrations/", "docs/"];
     text.lines()
         .flat_map(|line| line.split('`').skip(1).step_by(2))
         .filter(|path| ours.iter().any(|folder| path.starts_with(folder)) && !path.contains([' ', '*', '{', '…']))
@@ -69,7 +69,7 @@ fn the_map_names_every_file_and_nothing_else() {
         .filter(|path| !Path::new(ROOT).join(path).exists())
         .map(|path| format!("{path} is on the map and does not exist"))
         .collect();
-    for path in files("src").into_iter().chain(files("tests")) {
+    for path in files("src").into_iter().chain(files("tests")).chain(files("fuzz")) {
         // A folder on the map stands for the data in it, never for code.
         let is_code = is_rust(&path) || has_extension(&path, "py");
         let by_folder = || mapped.iter().any(|folder| folder.ends_with('/') && path.starts_with(folder.as_str()));
@@ -151,7 +151,7 @@ fn found(line: &str, word: &str) -> bool {
 fn no_file_tells_of_registries_or_of_the_machine_it_was_written_on() {
     let forbidden = forbidden();
     let mut paths: Vec<String> = files("");
-    paths.retain(|path| path != "Cargo.lock");
+    paths.retain(|path| path != "Cargo.lock" && path != "fuzz/Cargo.lock");
     for entry in fs::read_dir(Path::new(ROOT).join(".ci")).into_iter().flatten() {
         let path: PathBuf = entry.unwrap().path();
         paths.push(path.strip_prefix(ROOT).unwrap().to_str().unwrap().to_owned());

@@ -166,7 +166,7 @@ fn choice(value: Option<&Value>, answer: &Answer) -> Result<Option<Outcome>, Unr
     let mut sum = 0.0;
     for label in &labels {
         let Some(score) = answer.goodness_of(label) else {
-            let label: String = label.chars().take(100).collect();
+            let label: String = label.replace('\0', "\u{fffd}").chars().take(100).collect();
             return Ok(Some(Outcome::failed(format!("the judge's choice \"{label}\" is none of its labels"))));
         };
         sum += score;

@@ -49,6 +49,19 @@ fn a_reply_in_form_is_read_with_or_without_a_fence() {
 }
 
 #[test]
+fn a_label_that_was_not_offered_is_told_without_its_zero_bytes() {
+    let rubric = Rubric {
+        output: JudgeOutput::Choice,
+        choice_scores: [("Good".to_owned(), 1.0)].into_iter().collect(),
+        ..Rubric::default()
+    };
+    let asked = Question::of_session(&rubric, &conversation(&[("a", "b")]), 100_000).expect("a question");
+    let text = json!({"nonce": NONCE, "choice": "Go\0od", "justification": "because"}).to_string();
+    let outcome = read(&text, NONCE, &asked).expect("read").outcome;
+    assert_eq!(outcome.reason(), Some("the judge's choice \"Go\u{fffd}od\" is none of its labels"));
+}
+
+#[test]
 fn a_rating_outside_the_scale_is_a_failure_that_names_it() {
     for (rating, named) in [(json!(85), "85"), (json!(-1), "-1"), (json!(10.5), "10.5"), (json!(1e300), "1e+300")] {
         let outcome = reading(&reply(&rating)).expect("read").outcome;

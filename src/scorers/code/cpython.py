@@ -21,6 +21,9 @@ LONGEST_RESULT = 256 << 10
 NO_HANDLER = "the script defines no handler(input, output, expected, metadata, trace)"
 
 
+WRONG_ARGUMENTS = "handler must take the five arguments input, output, expected, metadata and trace (*args will do): "
+
+
 class TooLate(BaseException):
     """The soft limit was reached."""
 
@@ -109,6 +112,16 @@ def settled(value):
 
 
 def answer(request):
+    try:
+        reply = looked_at_or_run(request)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except BaseException as error:  # The limit may be reached while an error is being told.
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        reply = {"refused" if request["input"] is None else "failed": why(error)}
+    return reply
+
+
+def looked_at_or_run(request):
     def too_late(_signal, _frame):
         raise TooLate
 
@@ -125,7 +138,7 @@ def answer(request):
     if not callable(handler):
         return {bad: NO_HANDLER}
     if given is None:
-        return "usable"
+        return takes_its_arguments(handler)
     trace = Trace(given["spans"])
     try:
         value = handler(given["input"], given["output"], given["expected"], given["metadata"], trace)
@@ -133,6 +146,17 @@ def answer(request):
     except BaseException as error:
         text = why(error)
         return {"failed": text if isinstance(error, (TooLate, MemoryError)) else f"handler raised {text}"}
+
+
+def takes_its_arguments(handler):
+    try:
+        inspect.signature(handler).bind(*range(5))
+    except ValueError:
+        pass  # Some functions written in C do not say what they take.
+    except TypeError as error:
+        line = getattr(getattr(handler, "__code__", None), "co_firstlineno", None)
+        return {"refused": f"{WRONG_ARGUMENTS}{error}" + (f" (line {line})" if line else "")}
+    return "usable"
 
 
 def read(length):

@@ -233,6 +233,11 @@ fn too_late(limit: Duration) -> String {
     format!("the script ran longer than {limit:?} and was stopped")
 }
 
+#[cfg(all(target_os = "linux", feature = "python"))]
+fn wrong_arguments(why: &str) -> String {
+    format!("handler must take the five arguments input, output, expected, metadata and trace (*args will do): {why}")
+}
+
 #[cfg(target_os = "linux")]
 fn out_of_memory(limit: u64) -> String {
     format!("the script ran out of memory: it may use {} MiB", limit >> 20)

@@ -1,6 +1,7 @@
 //! The Python engine: Monty, an interpreter of a large part of Python without its operating system.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use monty::MontyRun;
 use monty_types::{CompileOptions, ExcType, MontyException, MontyObject, PrintWriter, ResourceLimits, ResourceTracker};
@@ -10,6 +11,7 @@ use serde_json::{Map, Number, Value};
 
 use super::frames::{Reply, Terms};
 use super::result::{Found, LONGEST_RESULT, Said, shorten};
+use crate::clock::stopwatch;
 
 /// The name of a script in its errors.
 const NAME: &str = "scorer.py";
@@ -31,6 +33,8 @@ class _AwTrace:
         return [s for s in self.spans if (type is None or s['type'] == type) and (name is None or s['name'] == name)]
 ";
 const CALL: &str = "handler(_aw_input, _aw_output, _aw_expected, _aw_metadata, _AwTrace(_aw_spans))";
+/// What a handler is called with when it is saved: a conversation of nothing.
+const EMPTY: &str = r#"{"input": "", "output": "", "expected": null, "metadata": {}, "spans": []}"#;
 
 /// What a refusal of a missing part of Python ends with.
 const LACKING: &str = "; docs/CODE-SCORERS.md lists what this Python does not have";
@@ -41,7 +45,11 @@ static IMPORT: LazyLock<Regex> = LazyLock::new(|| {
 static ASYNC_HANDLER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^async[ \t]+def[ \t]+handler\b").expect("a valid expression"));
 
-/// Looks at a script: whether it compiles, runs, has a handler, and imports only what there is.
+static HANDLER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^(?:(?:async[ \t]+)?def[ \t]+handler\b|handler[ \t]*[=:])").expect("a valid expression")
+});
+
+/// Looks at a script: whether it compiles, runs, has a handler that takes what it is called with, and imports only what there is.
 pub(super) fn check(script: &str, terms: &Terms) -> Reply {
     look_at(script, terms).map_or_else(Reply::Refused, |()| Reply::Usable)
 }
@@ -50,12 +58,37 @@ fn look_at(script: &str, terms: &Terms) -> Result<(), String> {
     // By itself first, so that what is left open at its end is told, rather than closed by what follows.
     compile(script.to_owned()).map_err(|error| refusal(&error))?;
     lacking_import(script, terms)?;
+    let watch = stopwatch();
     let compiled = compile(format!("{script}\nhandler\n")).map_err(|error| refusal(&error))?;
-    match execute(&compiled, Vec::new(), terms).map_err(|error| why(&error, script, terms))? {
-        MontyObject::Function { .. } => Ok(()),
-        MontyObject::Repr(text) if text.starts_with("<function") => Ok(()),
-        other => Err(format!("handler is no function but {}", shorten(&other.py_repr(), LONGEST_ERROR))),
+    let own_name = match execute(&compiled, Vec::new(), terms).map_err(|error| why(&error, script, terms))? {
+        MontyObject::Function { name, .. } => name,
+        MontyObject::Repr(text) if text.starts_with("<function") => {
+            text.split('\'').nth(1).unwrap_or("handler").to_owned()
+        }
+        other => return Err(format!("handler is no function but {}", shorten(&other.py_repr(), LONGEST_ERROR))),
+    };
+    let left = terms.soft_limit().saturating_sub(watch.elapsed());
+    takes_its_arguments(script, &own_name, left)
+}
+
+/// Refuses a handler that can't be called as handlers are. The interpreter tells what a function takes only by calling it:
+/// whatever else comes of that call does not count.
+fn takes_its_arguments(script: &str, own_name: &str, within: Duration) -> Result<(), String> {
+    let given = RawValue::from_string(EMPTY.to_owned()).map_err(|error| error.to_string()).and_then(|it| given(&it))?;
+    let code = format!("{script}\n{TRACE}\n{CALL}\n");
+    let Err(error) = compile(code).and_then(|compiled| execute_within(&compiled, given, within)) else { return Ok(()) };
+    let (ExcType::TypeError, [frame], Some(why)) = (error.exc_type(), error.traceback(), error.message()) else {
+        return Ok(());
+    };
+    // A call that never began is told with the function's name and one frame: where it is defined, or where it is called,
+    // behind the script. So is one that the handler makes itself, of another function.
+    if !why.starts_with(&format!("{own_name}()")) {
+        return Ok(());
     }
+    let own = usize::try_from(frame.start.line).ok().filter(|line| *line <= script.lines().count());
+    let defined = || Some(script[..HANDLER.find_iter(script).last()?.start()].matches('\n').count() + 1);
+    let line = own.or_else(defined).map(|line| format!(" (line {line})")).unwrap_or_default();
+    Err(format!("{}{line}", super::wrong_arguments(&shorten(why, LONGEST_ERROR))))
 }
 
 /// Refuses imports of modules that there are not, wherever they stand: those inside functions would else be found at work only.
@@ -93,7 +126,15 @@ fn compile(code: String) -> Result<MontyRun, MontyException> {
 }
 
 fn execute(compiled: &MontyRun, given: Vec<MontyObject>, terms: &Terms) -> Result<MontyObject, MontyException> {
-    let limits = ResourceLimits::default().max_duration(terms.soft_limit());
+    execute_within(compiled, given, terms.soft_limit())
+}
+
+fn execute_within(
+    compiled: &MontyRun,
+    given: Vec<MontyObject>,
+    within: Duration,
+) -> Result<MontyObject, MontyException> {
+    let limits = ResourceLimits::default().max_duration(within);
     let given = if given.is_empty() { vec![MontyObject::None; GIVEN.len()] } else { given };
     compiled.run(given, ResourceTracker::new(limits), PrintWriter::Disabled)
 }

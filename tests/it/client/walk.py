@@ -319,6 +319,55 @@ def judge_sessions_alone():
     check("with its judge the profile is gone", holds, found)
 
 
+def look_after_agents():
+    name = f"walk-agent-{RUN}"
+    agent = client.monitor.agents.create(name)
+    check("an agent is made", agent["_id"] and agent["name"] == name, agent)
+    check("it is listed first", client.monitor.agents.list()[0]["_id"] == agent["_id"], client.monitor.agents.list())
+    check("ensuring it finds it", client.monitor.agents.ensure(name)["_id"] == agent["_id"])
+    profile = client.monitor.profile
+    check("nobody said how it is watched", profile.get(agent["_id"]) is None, profile.get(agent["_id"]))
+    hook = "webhook:https://hooks.example.com/walk"
+    saved = profile.update(agent["_id"], channels=[hook], sample_rate=0.5, threshold_overrides={"latencyMs": 5000})
+    check("its profile keeps the channels", saved.channels == [hook] and saved.enabled is True, saved)
+    saved = profile.update(agent["_id"], enabled=False)
+    check("an update leaves the rest", saved.channels == [hook] and saved.sample_rate == 0.5 and not saved.enabled, saved)
+    check("it reads back", profile.get(agent["_id"]) == saved, profile.get(agent["_id"]))
+
+
+def page_through_traces(talked):
+    seen, cursor = [], None
+    while True:
+        page = client.traces.list(limit=2, **({"cursor": cursor} if cursor else {}))
+        seen += [row["_id"] for row in page["traces"]]
+        cursor = page["nextCursor"]
+        if not page["hasNextPage"]:
+            break
+    expected = {root["_id"] for session in talked for root in roots(session)}
+    check("paging through the traces shows each root once", len(seen) == len(set(seen)) and expected <= set(seen), seen)
+    check("a trace reads back by its id", client.traces.get(seen[0])["_id"] == seen[0])
+
+
+def make_projects():
+    name = f"Walk {RUN}"
+    made = client.projects.create(name)
+    check("a project is made and shows its key", made["name"] == name and made["apiKey"], made)
+    own = AgentX(api_key=made["apiKey"], base_url=BASE_URL)
+    check("its key is good and sees nothing of others", own.ping()["ok"] and own.monitor.agents.list() == [])
+    check("it is listed", made["_id"] in [project["_id"] for project in client.projects.list()], client.projects.list())
+    client.projects.delete(made["_id"])
+    # The errors of this part of the client carry the status in their text alone.
+    _, found = refused(lambda: client.projects.delete(made["_id"]), 404)
+    check("deleting it again is a 404", "(404)" in str(found), found)
+    try:
+        own.ping()
+    except AgentXAuthError as error:
+        check("its key is dead", True, error)
+    else:
+        check("its key is dead", False, "it was accepted")
+    own.close()
+
+
 def clean_up(group, judge, pattern):
     paused = groups.update(group.id, online={"enabled": False})
     check("live scoring is paused", paused.online and paused.online.get("enabled") is False, paused)
@@ -350,6 +399,9 @@ def walk():
     score_single_traces(judge, pattern)
     judge_traces_alone()
     judge_sessions_alone()
+    look_after_agents()
+    page_through_traces(talked)
+    make_projects()
     clean_up(group, judge, pattern)
 
 

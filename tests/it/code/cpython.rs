@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use afterword::scorers::code::{CodeScorers, CodeSettings, Language};
 
+use super::ordinary::{SIGNATURES, signature_is_told};
 use super::{PATIENCE, extra, failure, input, run, score, settings};
 use Language::{JavaScript, Python};
 
@@ -110,6 +111,14 @@ async fn hostile_scripts_find_nothing_and_harm_no_sibling() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn a_handler_that_does_not_take_its_five_arguments_is_refused_when_it_is_saved() {
+    let Some(scorers) = scorers() else { return };
+    for (script, wrong) in SIGNATURES {
+        signature_is_told(&scorers, script, *wrong).await;
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What ordinary scripts return, and what is refused when a script is saved.
 
 use afterword::domain::outcome::Outcome;
-use afterword::scorers::code::{CodeInput, Language};
+use afterword::scorers::code::{CodeInput, CodeScorers, Language};
 use serde_json::json;
 
 use super::{extra, failure, input, run, score, scorers};
@@ -138,6 +138,52 @@ async fn what_is_wrong_with_a_script_is_told_with_its_line_before_it_is_saved() 
     }
     let long = format!("const handler = () => 1 //{}", "x".repeat(300_000));
     assert!(scorers.check(JavaScript, &long).await.unwrap_err().contains("bytes"));
+}
+
+/// Handlers in Python, each with whether it can be called with five arguments and, where it can't, with its line.
+pub const SIGNATURES: &[(&str, Option<&str>)] = &[
+    ("def handler(input, output, expected, metadata, trace):\n    return 1\n", None),
+    ("def handler(i, o, e, m, t, more=1):\n    return 1\n", None),
+    ("def handler(i, *rest):\n    return 1\n", None),
+    ("def handler(i, o=None, *rest, key=1, **names):\n    return 1\n", None),
+    ("def handler(i, o, e, m, t):\n    raise TypeError('its own')\n", None),
+    ("def handler(i, o, e, m, t):\n    return len(5)\n", None),
+    ("def other(a):\n    return 1\ndef handler(*a):\n    return other()\n", None),
+    ("def handler(*a):\n    while True:\n        pass\n", None),
+    ("async def handler(i, o, e, m, t):\n    return 1\n", None),
+    ("handler = lambda *a: 1\n", None),
+    ("def handler():\n    return 1\n", Some("(line 1)")),
+    ("\n\ndef handler(a, b):\n    return 1\n", Some("(line 3)")),
+    ("def handler(i, o, e, m):\n    return 1\n", Some("(line 1)")),
+    ("x = 1\ndef handler(i, o, e, m, t, six):\n    return 1\n", Some("(line 2)")),
+    ("def handler(i, o, e, m, *, trace):\n    return 1\n", Some("(line 1)")),
+    ("def handler(i, o, e, m, t, *, key):\n    return 1\n", Some("(line 1)")),
+    ("async def handler(a):\n    return 1\n", Some("(line 1)")),
+    ("x = 1\nhandler = lambda a: 1\n", Some("(line 2)")),
+    ("def rate(a):\n    return 1\nhandler = rate\n", Some("(line 1)")),
+];
+
+#[tokio::test]
+async fn a_handler_that_does_not_take_its_five_arguments_is_refused_when_it_is_saved() {
+    let scorers = scorers();
+    for (script, wrong) in SIGNATURES {
+        signature_is_told(&scorers, script, *wrong).await;
+    }
+    for fewer in ["function handler() { return 1 }", "const handler = (input, output) => 1"] {
+        assert_eq!(scorers.check(JavaScript, fewer).await, Ok(()), "{fewer}: JavaScript drops what is not named");
+    }
+}
+
+pub async fn signature_is_told(scorers: &CodeScorers, script: &str, wrong: Option<&str>) {
+    let checked = scorers.check(Python, script).await;
+    match wrong {
+        None => assert_eq!(checked, Ok(()), "{script}"),
+        Some(line) => {
+            let refusal = checked.expect_err(script);
+            let names = "the five arguments input, output, expected, metadata and trace";
+            assert!(refusal.contains(names) && refusal.ends_with(line), "{script}: {refusal}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ pub fn files(folder: &str) -> Vec<String> {
         let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         for entry in entries.map(|entry| entry.unwrap().path()) {
             let name = entry.file_name().unwrap().to_str().unwrap();
-            let is_own = !name.starts_with('.') && !matches!(name, "target" | "__pycache__");
+            let is_own = !name.starts_with('.') && !matches!(name, "target" | "artifacts" | "coverage" | "__pycache__");
             if entry.is_dir() && is_own {
                 folders.push(entry);
             } else if is_own && !name.contains(".db") {

@@ -1,42 +1,63 @@
 //! Who may ask, and for what.
 
+use afterword::clock::Clock as _;
+use afterword::domain::access::{Scope, Scopes};
+use afterword::store::KeyDraft;
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
 use crate::support::server::{Caller, Server, answer, list, refused};
 
-/// Every route, with a method that it takes.
-const ROUTES: [(&str, &str); 20] = [
-    ("POST", "/ingest/traces"),
-    ("GET", "/ingest/traces/x"),
-    ("GET", "/ingest/sessions/x/spans"),
-    ("GET", "/monitor/patterns"),
-    ("POST", "/monitor/patterns"),
-    ("GET", "/monitor/patterns/x"),
-    ("PUT", "/agent-monitoring/patterns/x"),
-    ("DELETE", "/agent-monitoring/patterns/x"),
-    ("POST", "/agent-monitoring/judge-scorers"),
-    ("GET", "/agent-monitoring/judge-scorers/x"),
-    ("GET", "/custom-agent-evaluations/evaluation-settings/x"),
-    ("GET", "/agent-monitoring/scorer-groups"),
-    ("PUT", "/agent-monitoring/scorer-groups/x"),
-    ("DELETE", "/agent-monitoring/scorer-groups/x"),
-    ("GET", "/agent-monitoring/scorer-groups/x/ratings"),
-    ("GET", "/agent-monitoring/sessions"),
-    ("GET", "/agent-monitoring/sessions/x/scores"),
-    ("POST", "/agent-monitoring/session-sweep/run"),
-    ("GET", "/monitor/signals"),
-    ("GET", "/agent-monitoring/signals/x"),
-];
+/// Every route that asks for a key, as method, path with `x` for what varies, and scope.
+fn guarded() -> Vec<(String, String, Scope)> {
+    let routes = afterword::http::routes();
+    assert!(routes.len() > 50, "{} routes", routes.len());
+    let named = routes.into_iter().filter_map(|route| Some((route.method.to_string(), route.path, route.scope?)));
+    named.map(|(method, path, scope)| (method, path.replace("{id}", "x"), scope)).collect()
+}
+
+#[test]
+fn only_what_a_deployment_looks_at_asks_for_no_key() {
+    let open = afterword::http::routes().into_iter().filter(|route| route.scope.is_none());
+    assert_eq!(open.map(|route| route.path).collect::<Vec<_>>(), ["/health", "/ready", "/metrics", "/api/v1/health"]);
+}
+
+/// A key for each scope: one that has only it, or all but it.
+async fn keys(server: &Server, all_but: bool) -> Vec<(Scope, Caller)> {
+    let now = server.clock.now();
+    let project = server.store.default_project(now).await.unwrap().id;
+    let mut keys = Vec::new();
+    for scope in Scope::ALL {
+        let scopes = Scopes::of(Scope::ALL.into_iter().filter(|other| (*other == scope) != all_but));
+        let draft = KeyDraft { scopes, ..KeyDraft::full(scope.as_str()) };
+        let key = server.store.draw_key(&project, &draft, now).await.unwrap();
+        keys.push((scope, Caller::new(&server.origin, key.text.expose_secret())));
+    }
+    keys
+}
+
+#[tokio::test]
+async fn a_key_opens_the_routes_of_its_scopes_and_no_other() {
+    let server = Server::start().await;
+    let (without, with) = (keys(&server, true).await, keys(&server, false).await);
+    let of = |keys: &[(Scope, Caller)], scope| keys.iter().find(|(it, _)| *it == scope).unwrap().1.clone();
+    for (method, path, scope) in guarded() {
+        let url = format!("{}{path}", server.origin);
+        let refusal = refused(&answer(of(&without, scope).request(&method, &url)).await, 403);
+        assert!(refusal.contains(&format!("lacks the scope \"{}\"", scope.as_str())), "{method} {path}: {refusal}");
+        let (status, body) = answer(of(&with, scope).request(&method, &url)).await;
+        assert!(status != 401 && status != 403 && status < 500, "{method} {path}: {status} {body}");
+    }
+}
 
 #[tokio::test]
 async fn every_route_refuses_a_missing_and_a_wrong_key_in_the_same_words() {
     let server = Server::start().await;
     let wrong = Caller::new(&server.origin, "aw_wrong");
-    let otlp = format!("{}/v1/traces", server.origin);
-    for (method, path) in ROUTES.into_iter().chain([("POST", otlp.as_str())]) {
-        let url = if path.starts_with('/') { format!("{}/api/v1{path}", server.origin) } else { path.to_owned() };
-        let without = answer(wrong.client.request(method.parse().unwrap(), url)).await;
-        let with_wrong = answer(wrong.request(method, path)).await;
+    for (method, path, _) in guarded() {
+        let url = format!("{}{path}", server.origin);
+        let without = answer(wrong.client.request(method.parse().unwrap(), &url)).await;
+        let with_wrong = answer(wrong.request(&method, &url)).await;
         for refusal in [without, with_wrong] {
             assert_eq!(refused(&refusal, 401), "Invalid or missing API key", "{method} {path}");
         }
@@ -129,4 +150,97 @@ async fn another_projects_key_sees_nothing_and_changes_nothing() {
         stranger.post("/ingest/traces", &json!({"name": "b", "session_id": "s", "span_id": "one"})).await;
     assert_eq!((status, &stored["deduped"]), (200, &json!(false)));
     assert_eq!((stranger.spans("s").await.len(), caller.spans("s").await.len()), (1, 2));
+}
+
+/// One of each kind of thing that has an id, of the caller's project: what its routes have in their paths, and the id.
+async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> {
+    let made = async |path: &str, body: &Value, name: &str| {
+        let (status, answer) = caller.post(path, body).await;
+        assert_eq!(status, 201, "{path}: {answer}");
+        answer[name]["_id"].as_str().unwrap().to_owned()
+    };
+    let pattern = made("/monitor/patterns", &json!({"name": "P", "includeTerms": ["sorry"]}), "pattern").await;
+    let judge = made("/agent-monitoring/judge-scorers", &json!({"name": "J"}), "judgeScorer").await;
+    let resting = json!({"evaluationSettingsId": judge, "enabled": false, "scope": "session"});
+    let evaluator = made("/monitor/online-evaluators", &resting, "evaluator").await;
+    let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": 10, "severity": "low", "scope": "session", "idleSeconds": 0});
+    let group = json!({"name": "G", "members": [{"kind": "pattern", "refId": pattern}], "online": online});
+    let group = made("/agent-monitoring/scorer-groups", &group, "scorerGroup").await;
+    let external = json!({"name": "E", "url": "https://example.com/score"});
+    let custom = made("/agent-monitoring/custom-evaluators", &external, "evaluator").await;
+    let scorecard = made("/agent-monitoring/scorecards", &json!({"name": "S"}), "scorecard").await;
+    let agent = made("/agents", &json!({"name": "A"}), "agent").await;
+    assert_eq!(caller.put(&format!("/monitor/profiles/{agent}"), &json!({"channels": ["x"]})).await.0, 200);
+    let project = made("/projects", &json!({"name": "below"}), "project").await;
+    let key = made("/agent-monitoring/keys", &json!({"name": "K", "scopes": ["read"]}), "key").await;
+    for turn in ["one", "two"] {
+        caller.store(&json!({"name": "a", "session_id": "s", "span_id": turn, "output": "sorry"})).await;
+    }
+    assert_eq!(caller.sweep().await, 1);
+    let signal = list(caller.get("/monitor/signals").await, "signals")[0]["_id"].as_str().unwrap().to_owned();
+    vec![
+        ("/patterns/", pattern),
+        ("/judge-scorers/", judge.clone()),
+        ("/evaluation-settings/", judge),
+        ("/scorer-groups/", group),
+        ("/custom-evaluators/", custom),
+        ("/scorecards/", scorecard),
+        ("/keys/", key),
+        ("/projects/", project),
+        ("/profiles/", agent),
+        ("/resweeps/", "none".to_owned()),
+        ("/signals/", signal),
+        ("/sessions/", "s".to_owned()),
+        ("/traces/", "one".to_owned()),
+        ("/online-evaluators/", evaluator),
+    ]
+}
+
+/// Whether an answer holds nothing but what was asked for: lists in it are empty, figures count nothing.
+fn is_empty(body: &Value) -> bool {
+    match body {
+        Value::Object(fields) => {
+            let lists = fields.values().filter_map(Value::as_array);
+            let no_row = lists.clone().count() > 0 && lists.flatten().all(|row| row.get("count") == Some(&json!(0)));
+            no_row || fields.values().all(Value::is_null)
+        }
+        _ => false,
+    }
+}
+
+#[tokio::test]
+async fn every_route_with_an_id_answers_another_project_as_if_there_were_nothing() {
+    let server = Server::start().await;
+    let ids = one_of_each(&server.caller).await;
+    for route in afterword::http::routes() {
+        if !route.path.contains("{id}") {
+            continue;
+        }
+        let (_, id) =
+            ids.iter().find(|(part, _)| route.path.contains(part)).unwrap_or_else(|| panic!("{}", route.path));
+        let (_, evaluator) = ids.iter().find(|(part, _)| *part == "/online-evaluators/").unwrap();
+        let path = route.path.replace("{id}", id).replace("{evaluator}", evaluator);
+        let url = format!("{}{path}", server.origin);
+        let body = json!({"name": "taken", "status": "taken", "weights": {}, "overlapSeconds": 0});
+        let request = server.stranger.request(route.method.as_str(), &url);
+        let request = if route.method == "GET" { request } else { request.json(&body) };
+        let (status, answered) = answer(request).await;
+        // An agent that nobody told of can be given a profile: what is there then is the stranger's own.
+        let is_own = route.path.contains("/profiles/") && route.method == "PUT";
+        let is_release_of_none = answered["released"] == json!(false);
+        let is_nothing = status == 404
+            || (status == 200 && (is_own || is_release_of_none || route.method == "GET" && is_empty(&answered)));
+        assert!(is_nothing, "{} {}: {status} {answered}", route.method, route.path);
+    }
+    for route in
+        afterword::http::routes().into_iter().filter(|route| route.method == "GET" && route.path.contains("{id}"))
+    {
+        let (_, id) = ids.iter().find(|(part, _)| route.path.contains(part)).unwrap();
+        let url = format!("{}{}", server.origin, route.path.replace("{id}", id));
+        let (status, answered) = answer(server.caller.request("GET", &url)).await;
+        assert!(status == 200 || id == "none", "{} is as it was: {answered}", route.path);
+        if route.path.contains("/profiles/") {
+            assert_eq!(answered["profile"]["channels"], json!(["x"]));
+        }
+    }
 }

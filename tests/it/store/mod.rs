@@ -7,6 +7,7 @@ mod claiming;
 mod ctx;
 mod history;
 mod ingest;
+mod keys;
 mod lists;
 mod opening;
 mod planning;

@@ -9,7 +9,7 @@ use afterword::domain::quarantine::Limits;
 use afterword::domain::retry::Backoff;
 use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
-use afterword::http::{self, Api, ApiSettings};
+use afterword::http::{self, Api, ApiSettings, Connections, Rates};
 use afterword::ingest::writer::{Writer, WriterSettings};
 use afterword::scorers::code::{CodeScorers, CodeSettings};
 use afterword::scorers::custom::Customs;
@@ -50,6 +50,10 @@ pub struct Plan<'a> {
     pub schedule: Option<&'static str>,
     /// Whether calls may lead to this machine.
     pub allow_private: bool,
+    /// How many requests a minute each key may make; 0 is no limit.
+    pub requests_per_minute: u32,
+    /// How connections are treated.
+    pub connections: Connections,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -65,6 +69,8 @@ impl Default for Plan<'_> {
             worker: worker_settings(),
             schedule: None,
             allow_private: false,
+            requests_per_minute: 0,
+            connections: Connections::default(),
             clock: None,
         }
     }
@@ -144,14 +150,16 @@ impl Server {
             settings: ApiSettings {
                 body_limit_bytes: BODY_LIMIT,
                 request_timeout: plan.request_timeout,
+                requests_per_minute: plan.requests_per_minute,
                 lookback: Micros::seconds(86_400),
                 sweep_patience: plan.sweep_patience,
             },
             stop: stop.clone(),
+            rates: Rates::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), Duration::from_secs(30));
+        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), plan.connections);
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
         Self { origin, caller, stranger, store, worker, database: url, clock: manual, stop, _folder: folder }

@@ -1,0 +1,7 @@
+//! Fuzzes chat lines.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::chat_line(data));

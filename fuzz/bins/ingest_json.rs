@@ -1,0 +1,7 @@
+//! Fuzzes bodies of `POST /ingest/traces`.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::ingest_json(data));

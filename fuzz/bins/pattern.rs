@@ -1,0 +1,7 @@
+//! Fuzzes patterns and what they read.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::pattern(data));

@@ -1,0 +1,225 @@
+//! The routes: every one of them, with the scope that a key needs for it.
+
+use std::sync::Arc;
+
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{self, MethodRouter};
+use axum::{Extension, Router};
+
+use super::auth::Needs;
+use super::error::ApiError;
+use super::{
+    Api, agents, approvals, by_hand, custom, evaluation_settings, evaluations, explain, groups, guard, health, judges,
+    keys, metrics, online_evaluators, otlp, patterns, pause, projects, recompose, release, reports, resweeps, sample,
+    scorecards, scores, secret, sessions, settings, signals, spans, sweep, usage,
+};
+use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
+
+/// Where the API begins; OTLP and `/health` are found beside it too.
+const API: &str = "/api/v1";
+
+/// One route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Its method.
+    pub method: Method,
+    /// Its path, with `{name}` for what varies.
+    pub path: String,
+    /// The scope that a key needs for it; `None` where no key is asked for.
+    pub scope: Option<Scope>,
+}
+
+/// Routes as they are declared: what answers, and who may ask.
+struct Table {
+    router: Router<Arc<Api>>,
+    routes: Vec<Route>,
+}
+
+macro_rules! methods {
+    ($($name:ident $method:ident)+) => {$(
+        fn $name<H: Handler<T, Arc<Api>>, T: 'static>(self, scope: Scope, path: &str, handler: H) -> Self {
+            self.with(Method::$method, path, scope, routing::$name(handler))
+        }
+    )+};
+}
+
+impl Table {
+    fn new() -> Self {
+        Self { router: Router::new(), routes: Vec::new() }
+    }
+
+    methods! { get GET post POST put PUT patch PATCH delete DELETE }
+
+    fn with(mut self, method: Method, path: &str, scope: Scope, answers: MethodRouter<Arc<Api>>) -> Self {
+        self.router = self.router.route(path, answers.route_layer(Extension(Needs(scope))));
+        self.routes.push(Route { method, path: path.to_owned(), scope: Some(scope) });
+        self
+    }
+
+    /// A route that asks for no key.
+    fn open<H: Handler<T, Arc<Api>>, T: 'static>(mut self, path: &str, handler: H) -> Self {
+        self.router = self.router.route(path, routing::get(handler));
+        self.routes.push(Route { method: Method::GET, path: path.to_owned(), scope: None });
+        self
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        self.router = self.router.merge(other.router);
+        self.routes.extend(other.routes);
+        self
+    }
+
+    fn below(mut self, prefix: &str) -> Self {
+        self.router = Router::new().nest(prefix, self.router);
+        for route in &mut self.routes {
+            route.path.insert_str(0, prefix);
+        }
+        self
+    }
+}
+
+/// What is answered within `server.request_timeout`.
+fn timed() -> Table {
+    let api =
+        Table::new().open("/health", health::check).merge(catalogue()).merge(results()).merge(access()).below(API);
+    Table::new()
+        .open("/health", health::check)
+        .open("/ready", health::ready)
+        .open("/metrics", metrics::show)
+        .post(Ingest, "/v1/traces", otlp::receive)
+        .merge(api)
+}
+
+/// What takes its own time.
+fn untimed() -> Table {
+    Table::new()
+        .post(Operate, "/agent-monitoring/session-sweep/run", sweep::run)
+        .post(Operate, "/agent-monitoring/scorer-groups/{id}/recompose", recompose::run)
+        .post(Operate, "/agent-monitoring/sessions/{id}/judge/{evaluator}", by_hand::judge)
+        .post(Operate, "/agent-monitoring/sessions/{id}/coherence-check", by_hand::check_coherence)
+        .below(API)
+}
+
+/// What is judged, and how.
+fn catalogue() -> Table {
+    Table::new()
+        .get(Read, "/monitor/patterns", patterns::list)
+        .post(Manage, "/monitor/patterns", patterns::create)
+        .get(Read, "/monitor/patterns/{id}", patterns::read)
+        .get(Read, "/agent-monitoring/patterns", patterns::list)
+        .put(Manage, "/agent-monitoring/patterns/{id}", patterns::update)
+        .delete(Manage, "/agent-monitoring/patterns/{id}", patterns::remove)
+        .get(Read, "/agent-monitoring/patterns/{id}", patterns::read)
+        .get(Read, "/agent-monitoring/patterns/{id}/versions", patterns::versions)
+        .get(Read, "/agent-monitoring/judge-scorers", judges::list)
+        .post(Manage, "/agent-monitoring/judge-scorers", judges::create)
+        .get(Read, "/agent-monitoring/judge-scorers/{id}", judges::read)
+        .put(Manage, "/agent-monitoring/judge-scorers/{id}", judges::update)
+        .delete(Manage, "/agent-monitoring/judge-scorers/{id}", judges::remove)
+        .get(Read, "/agent-monitoring/judge-scorers/{id}/versions", judges::versions)
+        .get(Read, "/agent-monitoring/online-evaluators", online_evaluators::list)
+        .get(Read, "/monitor/online-evaluators", online_evaluators::list)
+        .post(Manage, "/monitor/online-evaluators", online_evaluators::create)
+        .get(Read, "/monitor/online-evaluators/{id}", online_evaluators::read)
+        .put(Manage, "/monitor/online-evaluators/{id}", online_evaluators::update)
+        .delete(Manage, "/monitor/online-evaluators/{id}", online_evaluators::remove)
+        .get(Read, "/agent-monitoring/custom-evaluators", custom::list)
+        .post(Manage, "/agent-monitoring/custom-evaluators", custom::create)
+        .post(Manage, "/agent-monitoring/custom-evaluators/dry-run", custom::dry_run)
+        .get(Read, "/agent-monitoring/custom-evaluators/{id}", custom::read)
+        .put(Manage, "/agent-monitoring/custom-evaluators/{id}", custom::update)
+        .delete(Manage, "/agent-monitoring/custom-evaluators/{id}", custom::remove)
+        .get(Read, "/agent-monitoring/custom-evaluators/{id}/events", custom::events)
+        .get(Read, "/agent-monitoring/custom-evaluators/{id}/versions", custom::versions)
+        .get(Read, "/custom-agent-evaluations/evaluation-settings/{id}", evaluation_settings::read)
+        .get(Read, "/agent-monitoring/scorer-groups", groups::list)
+        .post(Manage, "/agent-monitoring/scorer-groups", groups::create)
+        .get(Read, "/agent-monitoring/scorer-groups/{id}", groups::read)
+        .put(Manage, "/agent-monitoring/scorer-groups/{id}", groups::update)
+        .delete(Manage, "/agent-monitoring/scorer-groups/{id}", groups::remove)
+        .get(Read, "/agent-monitoring/scorecards", scorecards::list)
+        .post(Manage, "/agent-monitoring/scorecards", scorecards::create)
+        .get(Read, "/agent-monitoring/scorecards/{id}", scorecards::read)
+        .put(Manage, "/agent-monitoring/scorecards/{id}", scorecards::update)
+        .delete(Manage, "/agent-monitoring/scorecards/{id}", scorecards::remove)
+        .post(Manage, "/agent-monitoring/scorecards/{id}/duplicate", scorecards::duplicate)
+}
+
+/// What came in, and what came of it.
+fn results() -> Table {
+    Table::new()
+        .post(Ingest, "/ingest/traces", spans::receive)
+        .get(Read, "/ingest/traces", spans::list)
+        .get(Read, "/ingest/traces/{id}", spans::read)
+        .get(Read, "/ingest/sessions/{id}/spans", spans::of_session)
+        .get(Read, "/agent-monitoring/approvals/pending", approvals::pending)
+        .get(Read, "/agent-monitoring/scorer-groups/{id}/ratings", groups::ratings)
+        .get(Read, "/agent-monitoring/scorer-groups/{id}/summary", reports::summary)
+        .get(Read, "/agent-monitoring/scorer-groups/{id}/trend", reports::trend)
+        .get(Read, "/agent-monitoring/scorer-groups/{id}/worst", reports::worst)
+        .get(Read, "/agent-monitoring/online-evaluators/{id}/ratings", online_evaluators::ratings)
+        .get(Read, "/agent-monitoring/online-evaluators/{id}/events", online_evaluators::events)
+        .get(Read, "/agent-monitoring/online-evaluators/{id}/calibration", online_evaluators::calibration)
+        .get(Read, "/monitor/online-evaluators/{id}/ratings", online_evaluators::ratings)
+        .get(Read, "/monitor/online-evaluators/{id}/events", online_evaluators::events)
+        .get(Read, "/monitor/online-evaluators/{id}/calibration", online_evaluators::calibration)
+        .get(Read, "/agent-monitoring/scores", reports::scores)
+        .get(Read, "/agent-monitoring/traces/{id}/evaluations", evaluations::of_trace)
+        .get(Read, "/agent-monitoring/scorer-groups/{id}/sample-preview", sample::preview)
+        .post(Operate, "/agent-monitoring/scorer-groups/{id}/pause", pause::pause)
+        .post(Operate, "/agent-monitoring/scorer-groups/{id}/resume", pause::resume)
+        .get(Read, "/agent-monitoring/resweeps", resweeps::list)
+        .post(Operate, "/agent-monitoring/resweeps", resweeps::create)
+        .get(Read, "/agent-monitoring/resweeps/{id}", resweeps::read)
+        .post(Operate, "/agent-monitoring/resweeps/{id}/pause", resweeps::pause)
+        .post(Operate, "/agent-monitoring/resweeps/{id}/resume", resweeps::resume)
+        .post(Operate, "/agent-monitoring/resweeps/{id}/cancel", resweeps::cancel)
+        .get(Read, "/agent-monitoring/sessions", sessions::list)
+        .post(Operate, "/agent-monitoring/sessions/{id}/release", release::session)
+        .get(Read, "/agent-monitoring/sessions/{id}/scores", scores::of_session)
+        .get(Read, "/agent-monitoring/sessions/{id}/explain", explain::session)
+        .get(Read, "/agent-monitoring/usage", usage::read)
+        .get(Read, "/monitor/signals", signals::list)
+        .get(Read, "/monitor/signals/{id}", signals::read)
+        .get(Read, "/agent-monitoring/signals", signals::list)
+        .get(Read, "/agent-monitoring/signals/{id}", signals::read_with_feedback)
+        .patch(Manage, "/agent-monitoring/signals/{id}", signals::triage)
+}
+
+/// What a project chooses for itself, and whom it lets in.
+fn access() -> Table {
+    Table::new()
+        .get(Operate, "/agent-monitoring/signing-secret", secret::read)
+        .post(Operate, "/agent-monitoring/signing-secret/rotate", secret::rotate)
+        .get(Read, "/agent-monitoring/settings/redaction", settings::redaction)
+        .put(Manage, "/agent-monitoring/settings/redaction", settings::set_redaction)
+        .get(Read, "/agents", agents::list)
+        .post(Manage, "/agents", agents::create)
+        .get(Read, "/monitor/profiles/{id}", agents::profile)
+        .put(Manage, "/monitor/profiles/{id}", agents::set_profile)
+        .get(Operate, "/projects", projects::list)
+        .post(Operate, "/projects", projects::create)
+        .delete(Operate, "/projects/{id}", projects::remove)
+        .get(Operate, "/agent-monitoring/keys", keys::list)
+        .post(Operate, "/agent-monitoring/keys", keys::create)
+        .post(Operate, "/agent-monitoring/keys/{id}/rotate", keys::rotate)
+        .delete(Operate, "/agent-monitoring/keys/{id}", keys::revoke)
+}
+
+/// Every route of the API, ready to be served.
+pub fn router(api: Arc<Api>) -> Router {
+    let timed = timed().router.layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
+    timed
+        .merge(untimed().router)
+        .fallback(async || ApiError::not_found("Not found"))
+        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(from_fn(guard::watch))
+        .with_state(api)
+}
+
+/// Every route of the API.
+pub fn routes() -> Vec<Route> {
+    timed().merge(untimed()).routes
+}
