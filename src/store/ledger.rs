@@ -235,6 +235,7 @@ impl Store {
                 }
             }
             if !taken {
+                tx.rollback().await?;
                 return Ok(false);
             }
         }
