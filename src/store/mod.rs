@@ -4,6 +4,7 @@ mod actions;
 mod agents;
 mod alerts;
 mod blocks;
+mod by_hand;
 mod candidates;
 mod catalogue;
 mod census;
@@ -11,6 +12,7 @@ mod datasets;
 mod deliveries;
 mod engine;
 mod error;
+mod events;
 mod explain;
 mod gather;
 mod history;
@@ -22,6 +24,7 @@ mod lease;
 mod ledger;
 mod outbox;
 mod plan;
+mod profiles;
 mod projects;
 mod prune;
 mod quarantine;
@@ -60,6 +63,7 @@ use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
 pub use agents::{AgentRow, SavedProfile};
+pub use by_hand::ByHand;
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
@@ -67,6 +71,7 @@ pub use datasets::SavedDataset;
 pub use deliveries::{DeliveryFilter, DeliveryRow, Redelivered};
 pub use engine::Result;
 pub use error::StoreError;
+pub use events::EventRow;
 pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
@@ -77,6 +82,7 @@ pub use lease::{Caps, Claimed};
 pub use ledger::{Asked, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use outbox::{HeldReceiver, Owed, Settled, Settlement};
 pub use plan::{Alarm, PlanSettings, Planned};
+pub use profiles::{Profile, WantedProfile};
 pub use projects::{DEFAULT_PROJECT, Project};
 pub use prune::{Pruned, Retention, Walked};
 pub use rail::RailEntry;
@@ -255,12 +261,13 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 39] = [
+static STATEMENTS: [&sql::Statements; 42] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
     &agents::ALL,
     &alerts::ALL,
+    &by_hand::ALL,
     &catalogue::ALL,
     &census::ALL,
     &datasets::ALL,
@@ -272,6 +279,7 @@ static STATEMENTS: [&sql::Statements; 39] = [
     &ledger::ALL,
     &outbox::ALL,
     &plan::ALL,
+    &profiles::ALL,
     &projects::ALL,
     &prune::ALL,
     &quarantine::ALL,
@@ -287,6 +295,7 @@ static STATEMENTS: [&sql::Statements; 39] = [
     &spans::ALL,
     &troubles::ALL,
     &verdicts::ALL,
+    &events::ALL,
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
@@ -358,7 +367,12 @@ mod tests {
         sqlx::query("PRAGMA max_page_count = 100").execute(writer).await.expect("a limit");
         let mut accepted = 0;
         let error = loop {
-            let arrival = Arrival { project: project.clone(), spans: vec![span(accepted)], margin: Micros::ZERO };
+            let arrival = Arrival {
+                project: project.clone(),
+                spans: vec![span(accepted)],
+                margin: Micros::ZERO,
+                trace_settle: Micros::ZERO,
+            };
             match store.ingest(&[arrival], now).await {
                 Ok(_) => accepted += 1,
                 Err(error) => break error,

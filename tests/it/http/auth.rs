@@ -167,6 +167,8 @@ async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> {
     };
     let pattern = made("/monitor/patterns", &json!({"name": "P", "includeTerms": ["sorry"]}), "pattern").await;
     let judge = made("/agent-monitoring/judge-scorers", &json!({"name": "J"}), "judgeScorer").await;
+    let resting = json!({"evaluationSettingsId": judge, "enabled": false, "scope": "session"});
+    let evaluator = made("/monitor/online-evaluators", &resting, "evaluator").await;
     let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": 10, "severity": "low", "scope": "session", "idleSeconds": 0});
     let group = json!({"name": "G", "members": [{"kind": "pattern", "refId": pattern}], "online": online});
     let group = made("/agent-monitoring/scorer-groups", &group, "scorerGroup").await;
@@ -206,7 +208,8 @@ async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> {
         ("/resweeps/", "none".to_owned()),
         ("/signals/", signal),
         ("/sessions/", "s".to_owned()),
-        ("/ingest/traces/", "one".to_owned()),
+        ("/traces/", "one".to_owned()),
+        ("/online-evaluators/", evaluator),
     ]
 }
 
@@ -232,7 +235,9 @@ async fn every_route_with_an_id_answers_another_project_as_if_there_were_nothing
         }
         let (_, id) =
             ids.iter().find(|(part, _)| route.path.contains(part)).unwrap_or_else(|| panic!("{}", route.path));
-        let url = format!("{}{}", server.origin, route.path.replace("{id}", id));
+        let (_, evaluator) = ids.iter().find(|(part, _)| *part == "/online-evaluators/").unwrap();
+        let path = route.path.replace("{id}", id).replace("{evaluator}", evaluator);
+        let url = format!("{}{path}", server.origin);
         let body = json!({"name": "taken", "status": "taken", "weights": {}, "overlapSeconds": 0});
         let request = server.stranger.request(route.method.as_str(), &url);
         let request = if route.method == "GET" { request } else { request.json(&body) };

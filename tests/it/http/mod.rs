@@ -11,6 +11,7 @@ mod explain;
 mod groups;
 mod interim;
 mod keys;
+mod live;
 mod milestone;
 mod operations;
 mod otlp;
