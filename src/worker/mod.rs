@@ -136,7 +136,7 @@ impl Worker {
     ) -> Arc<Self> {
         let owner = format!("{}-{}", std::process::id(), entropy.id());
         let keeper = keep::Keeper::start(store.clone(), Arc::clone(&clock));
-        let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), settings);
+        let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), &settings);
         Arc::new(Self {
             store,
             clock,

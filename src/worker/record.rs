@@ -29,10 +29,10 @@ impl Recorder {
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        settings: WorkerSettings,
+        settings: &WorkerSettings,
     ) -> Self {
         let (inbox, jobs) = mpsc::channel(settings.record_batch.max(1) * 2);
-        tokio::spawn(Task { store, clock, entropy, settings }.run(jobs));
+        tokio::spawn(Task { store, clock, entropy, settings: *settings }.run(jobs));
         Self { inbox }
     }
 
