@@ -11,8 +11,8 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain, groups,
-    guard, health, judges, keys, metrics, online_evaluators, otlp, patterns, pause, projects, rail, receivers,
+    Api, agents, approvals, backlog, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain,
+    groups, guard, health, judges, keys, metrics, online_evaluators, otlp, patterns, pause, projects, rail, receivers,
     recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret, sessions, settings, signals,
     spans, stream, sweep, usage,
 };
@@ -178,6 +178,7 @@ fn results() -> Table {
         .get(Read, "/agent-monitoring/scorer-groups/{id}/sample-preview", sample::preview)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/pause", pause::pause)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/resume", pause::resume)
+        .get(Read, "/agent-monitoring/backlog", backlog::read)
         .get(Read, "/agent-monitoring/resweeps", resweeps::list)
         .post(Operate, "/agent-monitoring/resweeps", resweeps::create)
         .get(Read, "/agent-monitoring/resweeps/{id}", resweeps::read)
