@@ -14,6 +14,7 @@ mod health;
 mod judges;
 mod keys;
 mod metrics;
+mod openapi;
 mod otlp;
 mod patterns;
 mod pause;
@@ -51,6 +52,7 @@ use crate::ingest::writer::Writer;
 use crate::store::Store;
 use crate::worker::Worker;
 
+pub use openapi::document;
 pub use rates::Rates;
 pub use resweeps::Shown as ShownResweep;
 pub use routes::{Route, router, routes};

@@ -11,14 +11,14 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, custom, evaluation_settings, explain, groups, guard, health, judges, keys, metrics, otlp,
-    patterns, pause, projects, recompose, release, reports, resweeps, sample, scorecards, scores, secret, sessions,
-    settings, signals, spans, sweep, usage,
+    Api, agents, approvals, custom, evaluation_settings, explain, groups, guard, health, judges, keys, metrics,
+    openapi, otlp, patterns, pause, projects, recompose, release, reports, resweeps, sample, scorecards, scores,
+    secret, sessions, settings, signals, spans, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
 /// Where the API begins; OTLP and `/health` are found beside it too.
-const API: &str = "/api/v1";
+pub(super) const API: &str = "/api/v1";
 
 /// One route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +88,8 @@ fn timed() -> Table {
         .open("/health", health::check)
         .open("/ready", health::ready)
         .open("/metrics", metrics::show)
+        .open("/openapi.json", openapi::show)
+        .open("/docs", openapi::page)
         .post(Ingest, "/v1/traces", otlp::receive)
         .merge(api)
 }

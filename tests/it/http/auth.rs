@@ -19,7 +19,10 @@ fn guarded() -> Vec<(String, String, Scope)> {
 #[test]
 fn only_what_a_deployment_looks_at_asks_for_no_key() {
     let open = afterword::http::routes().into_iter().filter(|route| route.scope.is_none());
-    assert_eq!(open.map(|route| route.path).collect::<Vec<_>>(), ["/health", "/ready", "/metrics", "/api/v1/health"]);
+    assert_eq!(
+        open.map(|route| route.path).collect::<Vec<_>>(),
+        ["/health", "/ready", "/metrics", "/openapi.json", "/docs", "/api/v1/health"]
+    );
 }
 
 /// A key for each scope: one that has only it, or all but it.
