@@ -10,9 +10,10 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
+use super::page::{self, Next};
 use super::request::Asked;
 use super::wire::number;
-use crate::store::SessionRow;
+use crate::store::{Place, SessionRow};
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
 const DEFAULT_LIMIT: usize = 200;
@@ -92,13 +93,16 @@ impl From<SessionRow> for Row {
 }
 
 /// The sessions of a window.
+#[allow(clippy::struct_field_names, reason = "named as on the wire")]
 #[derive(Serialize)]
 pub(super) struct Sessions {
     window: &'static str,
     sessions: Vec<Row>,
+    #[serde(flatten)]
+    next: Next,
 }
 
-/// `GET /agent-monitoring/sessions?window=24h|7d|30d&limit=`: most recent first.
+/// `GET /agent-monitoring/sessions?window=24h|7d|30d&limit=&cursor=`: most recent first.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
@@ -107,6 +111,9 @@ pub(super) async fn list(
     let window = asked.window()?;
     let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
     let since = window.start(api.clock.now());
-    let sessions = api.store.recent_sessions(&project, since, limit).await?;
-    Ok(Json(Sessions { window: window.as_str(), sessions: sessions.into_iter().map(Row::from).collect() }))
+    let behind = page::place(&asked)?.unwrap_or_else(Place::first);
+    let mut sessions = api.store.recent_sessions_behind(&project, since, &behind, limit + 1).await?;
+    let place = |row: &SessionRow| Place { at: row.recent_at, id: row.session.to_string() };
+    let next = Next::cut(&mut sessions, limit, place);
+    Ok(Json(Sessions { window: window.as_str(), sessions: sessions.into_iter().map(Row::from).collect(), next }))
 }

@@ -11,12 +11,14 @@ mod error;
 mod explain;
 mod gather;
 mod history;
+mod idempotency;
 mod ingest;
 mod interim;
 mod keys;
 mod latest;
 mod lease;
 mod ledger;
+mod place;
 mod plan;
 mod projects;
 mod quarantine;
@@ -56,11 +58,13 @@ pub use error::StoreError;
 pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
+pub use idempotency::Claim;
 pub use ingest::{Arrival, Receipt};
 pub use keys::{Key, KeyDraft, KeyRow};
 pub use latest::Latest;
 pub use lease::{Caps, Claimed};
 pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
+pub use place::Place;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{DEFAULT_PROJECT, Project};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
@@ -225,7 +229,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 29] = [
+static STATEMENTS: [&sql::Statements; 30] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
@@ -233,6 +237,7 @@ static STATEMENTS: [&sql::Statements; 29] = [
     &catalogue::ALL,
     &census::ALL,
     &history::ALL,
+    &idempotency::ALL,
     &ingest::ALL,
     &keys::ALL,
     &latest::ALL,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Store;
 use super::catalogue::from_json;
 use super::engine::{Result, args};
+use super::place::Place;
 use super::plan::count;
 use super::sql::statements;
 use super::verdicts::{self, RatedVerdict};
@@ -18,6 +19,7 @@ statements! {
     RECENT = "SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
             last_turn_at
         FROM sessions WHERE project_id = $1 AND recent_hour >= $2 AND recent_at >= $3 AND spans > 0
+            AND recent_hour <= $5 AND (recent_at < $6 OR (recent_at = $6 AND session_id > $7))
         ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $4";
     BY_ID = "SELECT session_id, COALESCE(last_turn_at, last_arrival_at), turns + rootless FROM sessions
         WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
@@ -73,6 +75,8 @@ pub struct SessionRow {
     pub latency: Micros,
     /// The place in time of its first span.
     pub first_at: Timestamp,
+    /// The place in time of its latest span, by which lists are ordered.
+    pub recent_at: Timestamp,
     /// The place in time of its last turn.
     pub last_at: Timestamp,
     /// The latest rated verdict of each group, worst first.
@@ -102,8 +106,23 @@ impl Store {
         since: Timestamp,
         limit: usize,
     ) -> Result<Vec<SessionRow>> {
+        self.recent_sessions_behind(project, since, &Place::first(), limit).await
+    }
+
+    /// Up to `limit` sessions with spans since `since` that lie behind a place, most recent first.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn recent_sessions_behind(
+        &self,
+        project: &ProjectId,
+        since: Timestamp,
+        behind: &Place,
+        limit: usize,
+    ) -> Result<Vec<SessionRow>> {
         let mut tx = self.db.read().await?;
-        let rows = tx.fetch(&RECENT, args![project, since.hour(), since, count(limit)]).await?;
+        let by = args![project, since.hour(), since, count(limit), behind.at.hour(), behind.at, &behind.id];
+        let rows = tx.fetch(&RECENT, by).await?;
         let mut sessions = Vec::with_capacity(rows.len());
         for row in &rows {
             let recent_at = row.time(9)?;
@@ -118,6 +137,7 @@ impl Store {
                 errors: row.int(6)?,
                 latency: Micros::new(row.int(7)?),
                 first_at: row.time(8)?,
+                recent_at,
                 // A turn whose root has not arrived has no time of its own yet: its latest span stands in.
                 last_at: if rootless > 0 { recent_at } else { row.opt_time(10)?.unwrap_or(recent_at) },
                 verdicts: Vec::new(),

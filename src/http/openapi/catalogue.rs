@@ -197,20 +197,24 @@ pub(super) const GROUPS: Resource = Resource {
             .gives(&[(200, "{scorerGroups: [Group]}")]),
         Doc::new("POST /agent-monitoring/scorer-groups", "Make a scorer group")
             .takes("NewGroup")
-            .gives(&[(201, "{scorerGroup: Group}")]),
+            .gives(&[(201, "{scorerGroup: Group}")])
+            .tagged(),
         Doc::new("GET /agent-monitoring/scorer-groups/{id}", "Read a scorer group")
             .gives(&[(200, "{scorerGroup: Group}")])
-            .fails(&[404]),
+            .fails(&[404])
+            .tagged(),
         Doc::new(
             "PUT /agent-monitoring/scorer-groups/{id}",
             "Edit a scorer group: what is absent stays, null detaches online",
         )
         .takes("GroupPatch")
         .gives(&[(200, "{scorerGroup: Group}")])
-        .fails(&[404, 409]),
+        .fails(&[404, 409])
+        .tagged(),
         Doc::new("DELETE /agent-monitoring/scorer-groups/{id}", "Delete a scorer group; its verdicts stay")
             .gives(&[(200, "{ok: flag}")])
-            .fails(&[404]),
+            .fails(&[404])
+            .tagged(),
         Doc::new(
             "POST /agent-monitoring/scorer-groups/{id}/pause",
             "Let a scorer group rest; what is due for it stays due",

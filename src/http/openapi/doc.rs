@@ -20,12 +20,25 @@ pub(in crate::http) struct Doc {
     pub(super) media: Option<&'static str>,
     /// Whether body and answer may also be protobuf.
     pub(super) protobuf: bool,
+    /// Whether answers carry an entity tag, and requests may be bound to one.
+    pub(super) tagged: bool,
 }
 
 impl Doc {
     /// Of `on`, that it is for `summary`.
     pub(in crate::http) const fn new(on: &'static str, summary: &'static str) -> Self {
-        Self { on, summary, note: "", query: "", body: None, answers: &[], fails: &[], media: None, protobuf: false }
+        Self {
+            on,
+            summary,
+            note: "",
+            query: "",
+            body: None,
+            answers: &[],
+            fails: &[],
+            media: None,
+            protobuf: false,
+            tagged: false,
+        }
     }
 
     /// What else there is to know.
@@ -57,6 +70,11 @@ impl Doc {
     /// What its answers are written in.
     pub(in crate::http) const fn written_in(self, media: &'static str) -> Self {
         Self { media: Some(media), ..self }
+    }
+
+    /// Answers carry an entity tag: `GET` may name the one it has, `PUT` and `DELETE` those that they are bound to.
+    pub(in crate::http) const fn tagged(self) -> Self {
+        Self { tagged: true, ..self }
     }
 
     /// Body and answer may also be protobuf.

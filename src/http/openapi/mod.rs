@@ -96,7 +96,9 @@ pub fn document() -> Result<Value, String> {
 
 const ABOUT: &str = "Requests carry an API key as `x-api-key` or as a bearer token; the roles beside each operation's security \
     name the scope that the key needs. Unknown fields of bodies and unknown parameters are ignored. Bodies may be packed with \
-    gzip or deflate. Times are ISO 8601 in UTC. Errors all have one form, the schema Error. Requests that are no HTTP, or whose \
+    gzip or deflate. Times are ISO 8601 in UTC. Errors all have one form, the schema Error. Creates with an Idempotency-Key are \
+    carried out once: sent again within 24 hours the same request is answered with the first answer and \
+    `idempotent-replayed: true`, another one is refused with 409. Lists with a nextCursor go on behind it. Requests that are no HTTP, or whose \
     headers are too large, are refused with 400, 414 or 431 and an empty body before any route sees them.";
 
 /// The errors, and when they come.
@@ -107,6 +109,7 @@ const ERRORS: &[(u16, &str)] = &[
     (404, "There is no such thing in the caller's project"),
     (408, "The body did not arrive in time"),
     (409, "What is stored stands in the way"),
+    (412, "It is not in the state that If-Match names"),
     (413, "The body is too large"),
     (415, "The body is not of a content type or encoding that is understood"),
     (422, "Fields are missing or wrong; details says which"),
@@ -162,6 +165,15 @@ fn operation(route: &Route, resource: &Resource, doc: &Doc) -> Result<Value, Str
     if route.path.contains("{id}") {
         parameters.push(json!({"name": "id", "in": "path", "required": true, "schema": schema("id")?}));
     }
+    let headers = match (route.creates, doc.tagged, route.method.as_str()) {
+        (true, ..) => "Idempotency-Key?: id",
+        (_, true, "GET") => "If-None-Match?: text",
+        (_, true, _) => "If-Match?: text",
+        _ => "",
+    };
+    for (name, schema, required) in fields(headers)? {
+        parameters.push(json!({"name": name, "in": "header", "required": required, "schema": schema}));
+    }
     for (name, schema, required) in fields(doc.query)? {
         parameters.push(json!({"name": name, "in": "query", "required": required, "schema": schema}));
     }
@@ -209,9 +221,23 @@ fn answers(route: &Route, doc: &Doc, has_parameters: bool) -> Result<Map<String,
         if !shape.is_empty() {
             answer["content"] = content(shape, doc, doc.media)?;
         }
+        if doc.tagged && route.method != "DELETE" {
+            answer["headers"] = json!({"ETag": {"schema": {"type": "string"}}});
+        }
         answers.insert(status.to_string(), answer);
     }
     let mut errors: Vec<u16> = doc.fails.to_vec();
+    match (doc.tagged, route.method.as_str()) {
+        (true, "GET") => {
+            let tag = json!({"ETag": {"required": true, "schema": {"type": "string"}}});
+            answers.insert("304".to_owned(), json!({"description": "The caller has it", "headers": tag}));
+        }
+        (true, "PUT" | "DELETE") => errors.extend([409, 412]),
+        _ => {}
+    }
+    if route.creates {
+        errors.push(409);
+    }
     if doc.body.is_some() {
         errors.extend([400, 408, 413, 415]);
     }

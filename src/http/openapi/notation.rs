@@ -1,4 +1,6 @@
-//! Shapes written down briefly, and what they are in JSON Schema: `{_id: id, name: text(1..200), online: Online|null, note?: text}`.
+//! Shapes written down briefly, and the JSON Schema that each stands for.
+//!
+//! `{_id: id, name: text(1..200), online: Online|null, note?: text}` reads like this:
 //!
 //! - `{a: s, b?: s}` is an object, `b` may be absent; what is not named may be there too. `{*: s}` holds values of one shape.
 //! - `[s]` is a list; `s|t` is either, `s&t` both at once; `'a'|'b'` are words.

@@ -18,7 +18,7 @@ pub(super) const SPANS: Resource = Resource {
             .fails(&[422]),
         Doc::new("GET /ingest/traces", "List the roots of traces, newest first")
             .asks("limit?: whole(1..200), cursor?: text, framework?: text")
-            .gives(&[(200, "{traces: [Span], hasNextPage: flag, nextCursor: text|null}")]),
+            .gives(&[(200, "Next & {traces: [Span]}")]),
         Doc::new("GET /ingest/traces/{id}", "Read a span")
             .gives(&[(200, "Span & {metadata?: any, cacheReadTokens?: whole, cacheWriteTokens?: whole}")])
             .fails(&[404]),
@@ -26,6 +26,7 @@ pub(super) const SPANS: Resource = Resource {
             .gives(&[(200, "{spans: [Span]}")]),
     ],
     shapes: &[
+        ("Next", "{hasNextPage: flag, nextCursor: text|null}"),
         (
             "ToolCall",
             "{name: text, input?: any, output?: any, latency_ms?: number, error?: text, success?: flag, type?: text, status?: \
@@ -51,8 +52,8 @@ pub(super) const SESSIONS: Resource = Resource {
     name: "Sessions",
     docs: &[
         Doc::new("GET /agent-monitoring/sessions", "List the sessions of a window, the most recent first")
-            .asks("window?: '24h'|'7d'|'30d', limit?: whole(1..1000)")
-            .gives(&[(200, "{window: text, sessions: [Session]}")]),
+            .asks("window?: '24h'|'7d'|'30d', limit?: whole(1..1000), cursor?: text")
+            .gives(&[(200, "Next & {window: text, sessions: [Session]}")]),
         Doc::new(
             "GET /agent-monitoring/sessions/{id}/scores",
             "List the verdicts on a session, newest first; none where it is unknown",
@@ -65,8 +66,8 @@ pub(super) const SESSIONS: Resource = Resource {
             .gives(&[(200, "{sessionId: id, released: flag}")]),
         Doc::new("POST /agent-monitoring/session-sweep/run", "Judge what is due, now").gives(&[(200, "Swept")]),
         Doc::new("GET /agent-monitoring/resweeps", "List the re-sweeps, newest first")
-            .asks("limit?: whole(1..200)")
-            .gives(&[(200, "{resweeps: [Resweep]}")]),
+            .asks("limit?: whole(1..200), cursor?: text")
+            .gives(&[(200, "Next & {resweeps: [Resweep]}")]),
         Doc::new("POST /agent-monitoring/resweeps", "Have sessions judged again, or count what that would come to")
             .takes("NewResweep")
             .gives(&[(200, "{dryRun: flag, estimate: Estimate}"), (201, "{resweep: Resweep}")])
@@ -140,8 +141,8 @@ pub(super) const SIGNALS: Resource = Resource {
     name: "Signals",
     docs: &[
         Doc::new("GET /monitor/signals, /agent-monitoring/signals", "List the signals, the one seen last first; failures where no polarity is asked for")
-            .asks("limit?: whole(1..500), polarity?: 'failure'|'proper'|'all', status?: text, severity?: text, agentId?: text")
-            .gives(&[(200, "{signals: [Signal]}")]),
+            .asks("limit?: whole(1..500), cursor?: text, polarity?: 'failure'|'proper'|'all', status?: text, severity?: text, agentId?: text")
+            .gives(&[(200, "Next & {signals: [Signal]}")]),
         Doc::new("GET /monitor/signals/{id}", "Read a signal").gives(&[(200, "{signal: Signal}")]).fails(&[404]),
         Doc::new("GET /agent-monitoring/signals/{id}", "Read a signal and what people said of it")
             .gives(&[(200, "{signal: Signal, feedback: [any]}")])

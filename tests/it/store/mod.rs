@@ -6,6 +6,7 @@ mod catalogue;
 mod claiming;
 mod ctx;
 mod history;
+mod idempotency;
 mod ingest;
 mod keys;
 mod lists;

@@ -1,0 +1,81 @@
+//! The `OpenAPI` document: served, shown as a page, printed, and held against the running server by schemathesis.
+
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::auth::one_of_each;
+use crate::support::judge::{Judge, Reply};
+use crate::support::python;
+use crate::support::server::{Plan, Server, answer};
+
+/// The checker of `OpenAPI` documents, and its version.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+
+#[tokio::test]
+async fn the_document_is_served_and_its_page_asks_for_nothing_from_elsewhere() {
+    let server = Server::start().await;
+    let (status, document) = answer(server.caller.client.get(format!("{}/openapi.json", server.origin))).await;
+    assert_eq!((status, document), (200, afterword::http::document().unwrap()));
+    let page = server.caller.client.get(format!("{}/docs", server.origin)).send().await.unwrap();
+    let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    assert!(policy.contains("default-src 'none'") && policy.contains("connect-src 'self'"), "{policy}");
+    let page = page.text().await.unwrap();
+    assert!(page.contains("fetch(\"openapi.json\")"));
+    for elsewhere in ["http:", "https:", "src=", "@import", "url("] {
+        assert!(!page.contains(elsewhere), "{elsewhere}");
+    }
+}
+
+#[test]
+fn the_command_prints_the_document() {
+    let printed = assert_cmd::Command::new(env!("CARGO_BIN_EXE_afterword")).arg("openapi").assert().success();
+    let printed: serde_json::Value = serde_json::from_slice(&printed.get_output().stdout).unwrap();
+    assert_eq!(printed, afterword::http::document().unwrap());
+}
+
+/// Has schemathesis ask what `only` selects, and gives what it said. Everything it finds fails the test.
+async fn checked(server: &Server, only: [&str; 2]) -> String {
+    let pins = || python::interpreter(&[SCHEMATHESIS]);
+    let Some(interpreter) = tokio::task::spawn_blocking(pins).await.unwrap() else { return String::new() };
+    let folder = tempfile::tempdir().unwrap();
+    let checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
+                  response_schema_conformance,ignored_auth,unsupported_method";
+    let run = Command::new(interpreter.with_file_name("schemathesis"))
+        .args([
+            "run",
+            &format!("{}/openapi.json", server.origin),
+            "--header",
+            &format!("x-api-key: {}", server.caller.key),
+        ])
+        .args(["--checks", checks, "--phases", "examples,coverage,fuzzing", "--max-examples", "5", "--seed", "1"])
+        .args(["--continue-on-failure", "--no-color", "--request-timeout", "30"])
+        .args(only)
+        .current_dir(folder.path())
+        .env("NO_PROXY", "*")
+        .output();
+    let ended = tokio::time::timeout(Duration::from_mins(5), run).await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{said}\n{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(!said.contains("returned only 401/403"), "the key opened everything all along: {said}");
+    said
+}
+
+/// The operations that may end the very key that asks.
+const OWN_KEY: &str = "^(deleteAgentMonitoringKeysById|postAgentMonitoringKeysByIdRotate)$";
+
+#[tokio::test]
+async fn schemathesis_finds_nothing_that_the_document_does_not_say() {
+    let judge = Judge::start(|_| Reply::Rating(3.0));
+    let server = Server::planned(Plan { judge: Some(&judge), ..Plan::default() }).await;
+    one_of_each(&server.caller).await;
+    let said = checked(&server, ["--exclude-operation-id-regex", OWN_KEY]).await;
+    if said.is_empty() {
+        return;
+    }
+    let document = afterword::http::document().unwrap();
+    let operations: usize =
+        document["paths"].as_object().unwrap().values().map(|it| it.as_object().unwrap().len()).sum();
+    assert!(said.contains(&format!("Tested: {}", operations - 2)), "of {operations}: {said}");
+    checked(&server, ["--include-operation-id-regex", OWN_KEY]).await;
+}
