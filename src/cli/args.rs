@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub use super::bench::{BenchApiArgs, BenchEmptySweepArgs, BenchIngestArgs, BenchStartArgs, BenchSweepArgs};
 use super::exit;
 pub use super::keys::KeyCommand;
 pub use super::pause::{PauseArgs, ResumeArgs};
@@ -239,34 +240,12 @@ pub enum BenchCommand {
     Scorers(BenchScorersArgs),
     /// A sweep whose sessions a judge is asked about, at an endpoint that answers after a while
     Judge(BenchJudgeArgs),
-}
-
-/// Options of `bench sweep`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct BenchSweepArgs {
-    /// How many sessions to make up
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub sessions: u64,
-    /// How many turns each session has
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1_000))]
-    pub turns: u64,
-    /// What is common to all measurements.
-    #[command(flatten)]
-    pub common: BenchArgs,
-}
-
-/// Options of `bench empty-sweep`.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub struct BenchEmptySweepArgs {
-    /// How many sessions to make up
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub sessions: u64,
-    /// How many sweeps to measure
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub passes: u64,
-    /// What is common to all measurements.
-    #[command(flatten)]
-    pub common: BenchArgs,
+    /// Spans over HTTP: batches beside raw inserts of the same rows, and one a request
+    Ingest(BenchIngestArgs),
+    /// Reads of the API while a sweep runs flat out
+    Api(BenchApiArgs),
+    /// From the start of the process until it is ready
+    Start(BenchStartArgs),
 }
 
 /// Options of `bench scorers`.
@@ -327,7 +306,7 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-fn workers(text: &str) -> Result<usize, String> {
+pub(super) fn workers(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(workers) if (1..=256).contains(&workers) => Ok(workers),
         _ => Err("there are 1 to 256 workers".to_owned()),
@@ -348,6 +327,7 @@ mod tests {
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
+    use super::super::bench::{BenchPlace, Engine};
     use super::super::keys::{KeyCreateArgs, KeyRotateArgs};
     use super::*;
     use crate::domain::access::Scopes;
@@ -400,11 +380,13 @@ mod tests {
         let Command::Summary(summary) = command("summary --group G --to 2026-01-31") else { panic!() };
         assert_eq!((summary.project.as_str(), summary.to.as_deref()), ("Default", Some("2026-01-31")));
         let common = BenchArgs { seed: 1, json: true };
-        let sweep = BenchSweepArgs { sessions: 500, turns: 4, common: common.clone() };
+        let place = BenchPlace { engine: Engine::Sqlite, database: None };
+        let sweep =
+            BenchSweepArgs { sessions: 500, turns: 4, workers: 1, place: place.clone(), common: common.clone() };
         assert_eq!(command("bench sweep --sessions 500 --json"), Command::Bench(BenchCommand::Sweep(sweep)));
         let scorers = BenchScorersArgs { evaluations: 5_000, calls: 10, workers: 2, common: common.clone() };
         assert_eq!(command("bench scorers --calls 10 --json"), Command::Bench(BenchCommand::Scorers(scorers)));
-        let empty = BenchEmptySweepArgs { sessions: 1_000_000, passes: 1_000, common };
+        let empty = BenchEmptySweepArgs { sessions: 1_000_000, passes: 1_000, place, common };
         assert_eq!(command("bench empty-sweep --json"), Command::Bench(BenchCommand::EmptySweep(empty)));
     }
 

@@ -149,6 +149,16 @@ impl Tx {
         Ok(())
     }
 
+    /// Takes the transaction's changes back, and lets go of its locks at once: one that is dropped holds them until its
+    /// connection is used again, and whoever skips locked rows meanwhile passes them by.
+    pub(crate) async fn rollback(self) -> Result<()> {
+        match self {
+            Self::Lite(tx) => tx.rollback().await?,
+            Self::Pg(tx) => tx.rollback().await?,
+        }
+        Ok(())
+    }
+
     /// Runs a statement; answers how many rows it touched.
     pub(crate) async fn execute(&mut self, sql: &'static Sql, args: Vec<Arg>) -> Result<u64> {
         Ok(match self {

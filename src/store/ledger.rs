@@ -231,6 +231,7 @@ impl Store {
                 }
             }
             if !taken {
+                tx.rollback().await?;
                 return Ok(false);
             }
         }

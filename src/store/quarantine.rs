@@ -46,6 +46,7 @@ impl Store {
         // The session's row first, as planning has it.
         tx.execute(&ARM, args![project, session, now]).await?;
         if tx.execute(&RELEASE, args![project, session]).await? == 0 {
+            tx.rollback().await?;
             return Ok(false);
         }
         tx.commit().await?;

@@ -1,17 +1,22 @@
 //! Measurements: each builds its own data from a seed, says what it measured, and prints a table or one JSON object.
 
+mod api;
 mod data;
 mod empty_sweep;
+mod ingest;
 mod judge;
+mod place;
 mod process;
 mod scorers;
+mod serving;
+mod start;
 mod sweep;
 
 use std::sync::Arc;
 
 use serde::Serialize;
-use tempfile::TempDir;
 
+use self::place::{Made, Place};
 use super::args::BenchCommand;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
@@ -22,10 +27,18 @@ use crate::domain::assessment::RetryPolicy;
 use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
-use crate::entropy::{Entropy, SeededEntropy};
+use crate::entropy::{Entropy, OsEntropy, SeededEntropy};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::store::{Caps, Store, StoreSettings};
 use crate::worker::{Worker, WorkerSettings};
+
+pub use api::BenchApiArgs;
+pub use empty_sweep::BenchEmptySweepArgs;
+pub use ingest::BenchIngestArgs;
+#[cfg(test)]
+pub(super) use place::{Engine, Place as BenchPlace};
+pub use start::BenchStartArgs;
+pub use sweep::BenchSweepArgs;
 
 /// Runs a measurement and answers what to print.
 ///
@@ -36,6 +49,9 @@ pub async fn run(command: &BenchCommand, style: Style) -> anyhow::Result<String>
         BenchCommand::Sweep(args) => answer(&sweep::measure(args).await?, args.common.json, style),
         BenchCommand::EmptySweep(args) => answer(&empty_sweep::measure(args).await?, args.common.json, style),
         BenchCommand::Scorers(args) => answer(&scorers::measure(args).await?, args.common.json, style),
+        BenchCommand::Ingest(args) => answer(&ingest::measure(args).await?, args.common.json, style),
+        BenchCommand::Api(args) => answer(&api::measure(args).await?, args.common.json, style),
+        BenchCommand::Start(args) => answer(&start::measure(args).await?, args.common.json, style),
         BenchCommand::Judge(args) => answer(&judge::measure(args).await?, args.common.json, style),
     }
 }
@@ -101,40 +117,52 @@ fn answer(report: &Report, json: bool, style: Style) -> anyhow::Result<String> {
 
 /// A database, a clock and a worker of a measurement's own. Removed when dropped.
 struct Bench {
-    folder: TempDir,
+    place: Made,
     store: Store,
     clock: Arc<ManualClock>,
     worker: Arc<Worker>,
+    /// The first worker and as many others as were asked for, each with a store of its own, as processes have.
+    workers: Vec<Arc<Worker>>,
     random: Arc<SeededEntropy>,
 }
 
 impl Bench {
-    /// An empty SQLite database in a temporary folder, and no judge.
-    async fn start(seed: u64) -> anyhow::Result<Self> {
-        Self::with_judges(seed, JudgeSettings::default()).await
+    /// An empty SQLite database in a temporary folder, and a judge.
+    async fn with_judges(seed: u64, judges: JudgeSettings) -> anyhow::Result<Self> {
+        Self::open(seed, judges, &Place::file()).await
     }
 
-    /// The same with a judge.
-    async fn with_judges(seed: u64, judges: JudgeSettings) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("afterword-bench-").tempdir()?;
+    /// An empty database where it is to be kept, and a judge.
+    async fn open(seed: u64, judges: JudgeSettings, place: &Place) -> anyhow::Result<Self> {
         let random = Arc::new(SeededEntropy::new(seed));
         let entropy: Arc<dyn Entropy> = random.clone();
-        let url = format!("sqlite://{}", folder.path().join("bench.db").display());
-        let store = Store::open(&StoreSettings::at(url), Arc::clone(&entropy)).await?;
+        let place = place.make(&OsEntropy).await?;
+        let store = Store::open(&StoreSettings::at(&place.url), Arc::clone(&entropy)).await?;
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000)));
         let judges = JudgeClient::new(judges, clock.clone()).map_err(anyhow::Error::msg)?;
         let customs = customs(&Config::default()).map_err(anyhow::Error::msg)?;
         let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), customs, settings());
-        Ok(Self { folder, store, clock, worker, random })
+        let workers = vec![Arc::clone(&worker)];
+        Ok(Self { place, store, clock, worker, workers, random })
     }
 
-    /// The size of everything on disk, in megabytes.
-    fn disk_mb(&self) -> f64 {
-        let sizes =
-            std::fs::read_dir(self.folder.path()).into_iter().flatten().filter_map(|entry| entry.ok()?.metadata().ok());
-        #[allow(clippy::cast_precision_loss, reason = "megabytes need no exactness")]
-        let bytes = sizes.map(|file| file.len()).sum::<u64>() as f64;
-        bytes / 1e6
+    /// Has so many workers, each with a store of its own.
+    async fn employ(&mut self, count: usize) -> anyhow::Result<()> {
+        while self.workers.len() < count {
+            let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
+            let store = Store::open(&StoreSettings::at(&self.place.url), Arc::clone(&entropy)).await?;
+            let judges = JudgeClient::new(JudgeSettings::default(), self.clock.clone()).map_err(anyhow::Error::msg)?;
+            let customs = customs(&Config::default()).map_err(anyhow::Error::msg)?;
+            let worker = Worker::new(store, self.clock.clone(), entropy, Arc::new(judges), customs, settings());
+            self.workers.push(worker);
+        }
+        Ok(())
+    }
+
+    /// Removes everything.
+    async fn close(self) -> anyhow::Result<()> {
+        self.store.close().await;
+        self.place.remove().await
     }
 }
 

@@ -1,14 +1,38 @@
 //! A sweep over many quiet sessions, from plan to recorded verdict, with a group of patterns.
 
+use futures::future;
 use tokio_util::sync::CancellationToken;
 
+use super::place::Place;
 use super::{Bench, Report, data, process};
-use crate::cli::args::BenchSweepArgs;
+use crate::cli::args::{BenchArgs, workers};
 use crate::clock::stopwatch;
 use crate::domain::time::Micros;
+use crate::scorers::judge::JudgeSettings;
+
+/// Options of `bench sweep`.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct BenchSweepArgs {
+    /// How many sessions to make up
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub sessions: u64,
+    /// How many turns each session has
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1_000))]
+    pub turns: u64,
+    /// How many workers sweep at once, each with connections of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
+    pub workers: usize,
+    /// Where the data is kept.
+    #[command(flatten)]
+    pub place: Place,
+    /// What is common to all measurements.
+    #[command(flatten)]
+    pub common: BenchArgs,
+}
 
 pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
-    let bench = Bench::start(args.common.seed).await?;
+    let mut bench = Bench::open(args.common.seed, JudgeSettings::default(), &args.place).await?;
+    bench.employ(args.workers).await?;
     let project = data::project(&bench).await?;
     data::pattern_group(&bench, &project).await?;
     let building = stopwatch();
@@ -18,19 +42,22 @@ pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
 
     let cpu = process::cpu_seconds();
     let watch = stopwatch();
-    let pass = bench.worker.pass(None, std::time::Duration::MAX, &CancellationToken::new()).await?;
+    let cancel = CancellationToken::new();
+    let passes = bench.workers.iter().map(|worker| worker.pass(None, std::time::Duration::MAX, &cancel));
+    let passes = future::try_join_all(passes).await?;
     let seconds = watch.elapsed().as_secs_f64();
     let cpu = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
 
-    let judged = u64::try_from(pass.judged)?;
-    anyhow::ensure!(judged == args.sessions, "{judged} of {} sessions were judged: {pass:?}", args.sessions);
+    let judged = u64::try_from(passes.iter().map(|pass| pass.judged).sum::<usize>())?;
+    anyhow::ensure!(judged == args.sessions, "{judged} of {} sessions were judged: {passes:?}", args.sessions);
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let (sessions, spans) = (args.sessions as f64, (args.sessions * args.turns) as f64);
     let mut report = Report::of(format!(
-        "Sweep of {} quiet sessions of {} turns by a group of two patterns, SQLite, from plan to recorded verdict (seed {})",
+        "Sweep of {} quiet sessions of {} turns by a group of two patterns, from plan to recorded verdict (seed {})",
         args.sessions, args.turns, args.common.seed
     ))
-    .text("engine", "sqlite")
+    .text("engine", args.place.engine.as_str())
+    .count("workers", u64::try_from(args.workers)?, "")
     .count("sessions", args.sessions, "")
     .count("turns_per_session", args.turns, "")
     .number("sweep_seconds", seconds, "s")
@@ -41,5 +68,10 @@ pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
     if let Some(peak) = process::peak_rss_mb() {
         report = report.number("peak_rss_mb", peak, "MB");
     }
-    Ok(report.number("ingest_spans_per_s", spans / ingest_seconds, "1/s").number("disk_mb", bench.disk_mb(), "MB"))
+    report = report.number("ingest_spans_per_s", spans / ingest_seconds, "1/s");
+    if let Some(disk) = bench.place.disk_mb() {
+        report = report.number("disk_mb", disk, "MB");
+    }
+    bench.close().await?;
+    Ok(report)
 }
