@@ -60,13 +60,11 @@ async fn paged(caller: &Caller, path: &str, name: &str, limit: usize) -> Vec<Val
         let has_more = page["hasNextPage"].as_bool().unwrap();
         assert!(items.len() <= limit && (!has_more || items.len() == limit), "{page}");
         rows.extend(items);
-        match page["nextCursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => {
-                assert!(!has_more);
-                return rows;
-            }
-        }
+        let Some(next) = page["nextCursor"].as_str() else {
+            assert!(!has_more);
+            return rows;
+        };
+        cursor = format!("&cursor={next}");
     }
 }
 
