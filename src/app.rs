@@ -22,7 +22,7 @@ use crate::scorers::external::{ExternalClient, ExternalSettings};
 use crate::scorers::guard::{Outgoing, OutgoingSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::scorers::{self, Limits, Provider};
-use crate::store::{Caps, DailyLimits, Project, Store, StoreError, StoreSettings};
+use crate::store::{Caps, DailyLimits, Project, Retention, Store, StoreError, StoreSettings};
 use crate::worker::{Scheduled, Worker, WorkerSettings};
 
 /// Everything that a command needs, opened.
@@ -264,6 +264,20 @@ fn limit(setting: i64) -> Option<i64> {
     (setting > 0).then_some(setting)
 }
 
+/// How long a configuration keeps things.
+fn retention(config: &Config) -> Retention {
+    let Config { retention, .. } = config;
+    let kept = |days: i64| (days > 0).then(|| Micros::seconds(days * 86_400));
+    Retention {
+        spans: kept(retention.spans_days),
+        verdicts: kept(retention.verdicts_days),
+        ledger: kept(retention.ledger_days),
+        outcomes: kept(retention.outcomes_days),
+        occurrences: kept(retention.occurrences_days),
+        resweeps: kept(retention.resweeps_days),
+    }
+}
+
 /// How a configuration has the worker work.
 pub fn worker_settings(config: &Config) -> WorkerSettings {
     let sweep = &config.sweep;
@@ -283,6 +297,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
         plan_batch: sweep.plan_batch,
         claim_batch: sweep.claim_batch,
         record_batch: sweep.record_batch,
+        retention: retention(config),
         grace: config.shutdown.grace,
     }
 }

@@ -1,4 +1,6 @@
-//! What unit tests share: the data laid beside the checkout, which is for tests only.
+//! What unit tests share: the data laid beside the checkout, which is for tests only, and the step points of simulations.
+
+pub(crate) mod steps;
 
 use std::path::PathBuf;
 

@@ -86,7 +86,7 @@ pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
     };
     tracing::info!(schedule = schedule.as_str(), "working");
     let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
-    tokio::join!(worker::run(worker, schedule, cancel), ordering);
+    tokio::join!(Box::pin(worker::run(worker, schedule, cancel)), ordering);
     ExitCode::Fine
 }
 

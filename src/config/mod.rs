@@ -15,6 +15,7 @@ mod log;
 mod outgoing;
 mod redact;
 mod resweep;
+mod retention;
 mod server;
 mod setting;
 mod show;
@@ -35,6 +36,7 @@ pub use log::Log;
 pub use outgoing::Outgoing;
 pub use redact::Redact;
 pub use resweep::{Resweep, ScheduledResweep};
+pub use retention::Retention;
 pub use server::Server;
 pub use shutdown::Shutdown;
 pub use sweep::Sweep;
@@ -64,6 +66,8 @@ pub struct Config {
     pub outgoing: Outgoing,
     /// What is hidden from judges where a project says nothing else.
     pub redact: Redact,
+    /// How long things are kept.
+    pub retention: Retention,
     /// What is logged, and how.
     pub log: Log,
     /// How the process ends.
@@ -71,7 +75,7 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 11] = [
+const SECTIONS: [(&str, &[Setting]); 12] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
@@ -81,6 +85,7 @@ const SECTIONS: [(&str, &[Setting]); 11] = [
     ("code", code::SETTINGS),
     ("outgoing", outgoing::SETTINGS),
     ("redact", redact::SETTINGS),
+    ("retention", retention::SETTINGS),
     ("log", log::SETTINGS),
     ("shutdown", shutdown::SETTINGS),
 ];

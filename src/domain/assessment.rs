@@ -98,7 +98,12 @@ pub enum Ending {
         error: String,
     },
     /// The group no longer wants it: disabled, deleted, or the session is sampled out since.
-    Withdrawn,
+    Withdrawn {
+        /// What was wanted when that was found. What was raised since stays wanted.
+        wanted: Goal,
+        /// The version of the group that was read; `None` where there was none. Another version may want it again.
+        version: Option<i64>,
+    },
 }
 
 impl Assessment {
@@ -184,9 +189,11 @@ impl Assessment {
                 self.not_before = until;
                 self.last_error = Some(error);
             }
-            Ending::Withdrawn => {
-                self.wanted = self.covered;
-                self.forget_tries();
+            Ending::Withdrawn { wanted, .. } => {
+                if !self.wanted.is_ahead_of(wanted) {
+                    self.wanted = self.covered;
+                    self.forget_tries();
+                }
             }
         }
     }
@@ -261,7 +268,7 @@ mod tests {
                 (it, false)
             }
             State::Withdrawn => {
-                it.end(Ending::Withdrawn, at(0));
+                it.end(Ending::Withdrawn { wanted: it.wanted, version: None }, at(0));
                 (it, false)
             }
         }
@@ -320,7 +327,7 @@ mod tests {
     fn withdrawing_never_covers() {
         let (mut it, _) = in_state(State::Current);
         it.raise(goal(3, 0), at(1));
-        it.end(Ending::Withdrawn, at(2));
+        it.end(Ending::Withdrawn { wanted: it.wanted, version: None }, at(2));
         assert_eq!((it.wanted, it.covered), (goal(2, 0), goal(2, 0)));
         it.raise(goal(3, 0), at(3));
         assert!(it.is_due(at(3), MAX));

@@ -67,6 +67,11 @@ pub enum Decision {
     },
     /// The group is off, deleted, or scores single traces.
     NotLive,
+    /// Its spans were pruned. What arrived since is not judged.
+    Pruned {
+        /// When.
+        at: String,
+    },
     /// Fewer turns than the group judges.
     TooFewTurns {
         /// How many it has.
@@ -143,6 +148,7 @@ pub fn decide(facts: &Facts, now: Timestamp, root_grace: Micros, max_attempts: i
     let block = facts.block.as_ref().filter(|block| block.holds(now));
     let state = facts.assessment.as_ref().map(|it| (it, it.state(now, held.is_some(), max_attempts)));
     match state {
+        Some((_, State::Current)) if standing.pruned_at.is_some() && facts.latest.is_none() => pruned(standing),
         Some((it, State::Current)) if it.covered.revision >= standing.revision => judged(facts, it),
         Some((it, State::Failed)) => Decision::Failed { error: error_of(it), attempts: it.attempts },
         Some((it, State::Deferred)) => Decision::Deferred { reason: error_of(it), until: Some(it.not_before.iso()) },
@@ -173,10 +179,15 @@ fn judged(facts: &Facts, assessment: &Assessment) -> Decision {
     }
 }
 
+fn pruned(standing: &Standing) -> Decision {
+    Decision::Pruned { at: standing.pruned_at.map_or_else(String::new, Timestamp::iso) }
+}
+
 fn not_wanted(facts: &Facts, standing: &Standing, now: Timestamp, root_grace: Micros) -> Decision {
     let Some(group) = &facts.group else { return Decision::NotLive };
     match standing.eligible(group, now, root_grace) {
         Ok(()) => Decision::Unplanned,
+        Err(NotNow::Pruned) => pruned(standing),
         Err(NotNow::TooFewTurns) => {
             Decision::TooFewTurns { turns: standing.turns + standing.rootless, min_turns: group.min_turns }
         }
@@ -195,6 +206,9 @@ impl Decision {
             Self::Unknown => "nothing of this session is stored".to_owned(),
             Self::Quarantined { reason, since } => {
                 format!("quarantined since {since}: {reason}; it goes on once it is released")
+            }
+            Self::Pruned { at } => {
+                format!("pruned at {at}: its spans are gone, and what arrives since is not judged without them")
             }
             Self::NotLive => "the group does not score sessions live".to_owned(),
             Self::TooFewTurns { turns, min_turns } => {
@@ -238,6 +252,7 @@ mod tests {
                 turns: 2,
                 rootless: 0,
                 rootless_at: None,
+                pruned_at: None,
             }),
             held: None,
             group: Some(LiveGroup {

@@ -51,6 +51,8 @@ pub struct Standing {
     pub rootless: i64,
     /// The last arrival in a turn whose root has not arrived.
     pub rootless_at: Option<Timestamp>,
+    /// When its spans were pruned, if they ever were: what is there now is the rest of a conversation.
+    pub pruned_at: Option<Timestamp>,
 }
 
 /// How old a session is, by this server's clock.
@@ -74,6 +76,8 @@ impl Age {
 /// Why a group does not judge a session now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NotNow {
+    /// Its spans were pruned: what arrived since is not the whole conversation, and never will be.
+    Pruned,
     /// Fewer turns than the group judges.
     TooFewTurns,
     /// The stable hash leaves it out at the group's rate.
@@ -88,6 +92,9 @@ impl Standing {
     /// # Errors
     /// [`NotNow`] says why it does not.
     pub fn eligible(&self, group: &LiveGroup, now: Timestamp, root_grace: Micros) -> Result<(), NotNow> {
+        if self.pruned_at.is_some() {
+            return Err(NotNow::Pruned);
+        }
         if self.turns + self.rootless < group.min_turns {
             return Err(NotNow::TooFewTurns);
         }
@@ -127,7 +134,7 @@ pub fn decide(session: &Standing, groups: &[LiveGroup], now: Timestamp, root_gra
             Err(NotNow::Active(until)) => {
                 decision.check_at = Some(decision.check_at.map_or(until, |earlier| earlier.min(until)));
             }
-            Err(NotNow::TooFewTurns | NotNow::SampledOut) => {}
+            Err(NotNow::Pruned | NotNow::TooFewTurns | NotNow::SampledOut) => {}
         }
     }
     decision
@@ -155,6 +162,7 @@ mod tests {
             turns,
             rootless,
             rootless_at: (rootless > 0).then(|| at(1000)),
+            pruned_at: None,
         }
     }
 

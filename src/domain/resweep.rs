@@ -203,9 +203,12 @@ impl Order {
     /// Whether a session's times and turns match.
     pub fn matches(&self, candidate: &Candidate, group: &LiveGroup) -> bool {
         let turns = candidate.standing.turns + candidate.standing.rootless;
-        turns >= group.min_turns
-            && self.from.is_none_or(|from| candidate.at >= from)
-            && self.to.is_none_or(|to| candidate.at <= to)
+        turns >= group.min_turns && self.is_within(candidate)
+    }
+
+    /// Whether a session's times match.
+    pub fn is_within(&self, candidate: &Candidate) -> bool {
+        self.from.is_none_or(|from| candidate.at >= from) && self.to.is_none_or(|to| candidate.at <= to)
     }
 
     /// Whether a conversation's agent matches.
@@ -235,6 +238,8 @@ impl Order {
 pub struct Estimate {
     /// Sessions that match the filter and have turns enough.
     pub matched: i64,
+    /// Sessions of that time whose spans were pruned: they can't be judged again.
+    pub pruned: i64,
     /// Those of them that the group's sample keeps.
     pub sampled: i64,
     /// Those of them whose content a verdict covers already.

@@ -25,6 +25,7 @@ fn candidate(covered: i64) -> Candidate {
         turns: 2,
         rootless: 0,
         rootless_at: None,
+        pruned_at: None,
     };
     let covered = Goal { revision: covered, round: 0 };
     Candidate { standing, at: at(10), covered, is_outdated: false, is_incomplete: false }

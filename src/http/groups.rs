@@ -14,6 +14,7 @@ use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::etag::{self, Conditions};
+use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES};
 use super::wire::{number, two_decimals};
@@ -25,7 +26,7 @@ use crate::domain::judge::JudgeSpec;
 use crate::domain::ratings::buckets;
 use crate::domain::scorer::Scorer;
 use crate::domain::time::{Micros, Timestamp};
-use crate::store::SavedGroup;
+use crate::store::{Place, SavedGroup};
 
 /// A group as answers show it.
 #[derive(Serialize)]
@@ -145,6 +146,8 @@ impl From<SavedGroup> for One {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Many {
     scorer_groups: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 pub(super) fn missing() -> ApiError {
@@ -165,9 +168,15 @@ pub(super) async fn create(
 }
 
 /// `GET /agent-monitoring/scorer-groups`: newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let saved = api.store.groups(&project).await?;
-    Ok(Json(Many { scorer_groups: saved.into_iter().map(Shown::from).collect() }))
+    let place = |saved: &SavedGroup| Place { at: saved.created_at, id: saved.id.to_string() };
+    let (saved, next) = page::of(saved, &asked, place)?;
+    Ok(Json(Many { scorer_groups: saved.into_iter().map(Shown::from).collect(), next }))
 }
 
 /// `GET /agent-monitoring/scorer-groups/:id`; 304 where `If-None-Match` names its tag.

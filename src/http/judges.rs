@@ -12,7 +12,8 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use super::scorers::{self, Kind, Versions};
 use crate::domain::group::{Member, MemberKind, whole};
 use crate::domain::judge::JudgeSpec;
@@ -96,6 +97,8 @@ impl One {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Many {
     judge_scorers: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// `POST /agent-monitoring/judge-scorers`.
@@ -110,9 +113,14 @@ pub(super) async fn create(
 }
 
 /// `GET /agent-monitoring/judge-scorers`: newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, JUDGES.member).await?;
-    Ok(Json(Many { judge_scorers: saved.iter().map(Shown::of).collect::<Result<_, _>>()? }))
+    let (saved, next) = page::of(saved, &asked, scorers::place)?;
+    Ok(Json(Many { judge_scorers: saved.iter().map(Shown::of).collect::<Result<_, _>>()?, next }))
 }
 
 /// `GET /agent-monitoring/judge-scorers/:id`.

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 use super::request::Asked;
+use crate::store::Place;
 
 /// Whether more follows, and from where on.
 #[derive(Serialize)]
@@ -28,6 +29,22 @@ impl Next {
         rows.truncate(limit);
         Self::after(rows.last().filter(|_| is_more).map(place).as_ref())
     }
+}
+
+/// The most on a page of a list that is read whole.
+const MOST: usize = 1_000;
+
+/// The page that is asked for of a list that is read whole, the latest first: all of it where no `limit` is given.
+pub(super) fn of<T>(mut rows: Vec<T>, asked: &Asked, at: impl Fn(&T) -> Place) -> Result<(Vec<T>, Next), ApiError> {
+    let limit = asked.limit(usize::MAX, MOST)?;
+    if let Some(behind) = place::<Place>(asked)? {
+        rows.retain(|row| {
+            let here = at(row);
+            here.at < behind.at || (here.at == behind.at && here.id > behind.id)
+        });
+    }
+    let next = Next::cut(&mut rows, limit, at);
+    Ok((rows, next))
 }
 
 fn cursor_of(place: &impl Serialize) -> String {

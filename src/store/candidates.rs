@@ -18,10 +18,10 @@ use crate::domain::span::StoredSpan;
 statements! {
     GROUP = "SELECT spec, version FROM scorer_groups
         WHERE project_id = $1 AND group_id = $2 AND live AND deleted_at IS NULL";
-    SESSIONS = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at,
+    SESSIONS = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at,
             COALESCE(last_turn_at, last_arrival_at) FROM sessions
         WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
-    NAMED_SESSIONS = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at,
+    NAMED_SESSIONS = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at,
             COALESCE(last_turn_at, last_arrival_at) FROM sessions
         WHERE project_id = $1 AND session_id = ANY($4) AND session_id > $2 ORDER BY session_id LIMIT $3";
     @bulk {
@@ -60,6 +60,8 @@ pub(super) async fn judging(tx: &mut Tx, project: &ProjectId, group: &GroupId) -
 pub(super) struct Looked {
     /// Those that match, in that order.
     pub(super) matching: Vec<Candidate>,
+    /// How many would, had their spans not been pruned.
+    pub(super) pruned: i64,
     /// The last one looked at; `None` where there was none.
     pub(super) last: Option<SessionId>,
     /// Whether none is left behind it.
@@ -84,6 +86,9 @@ pub(super) async fn look(
     let candidates: Vec<Candidate> = rows.iter().map(candidate).collect::<Result<_>>()?;
     let last = candidates.last().map(|it| it.standing.session.clone());
     let is_through = candidates.len() < limit;
+    let (pruned, candidates): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|candidate| candidate.standing.pruned_at.is_some());
+    let pruned = pruned.iter().filter(|candidate| order.is_within(candidate)).count();
     let mut matching: Vec<Candidate> = candidates.into_iter().filter(|it| order.matches(it, &group.live)).collect();
     if order.agent.is_some() {
         let of_agent = of_agent(tx, project, order, &matching).await?;
@@ -105,13 +110,13 @@ pub(super) async fn look(
             (it.is_incomplete, it.is_outdated) = (verdict.is_incomplete, verdict.is_outdated);
         }
     }
-    Ok(Looked { matching, last, is_through })
+    Ok(Looked { matching, pruned: count(pruned), last, is_through })
 }
 
 fn candidate(row: &Row) -> Result<Candidate> {
     Ok(Candidate {
         standing: standing(row, 0)?,
-        at: row.time(6)?,
+        at: row.time(7)?,
         covered: Goal::default(),
         is_outdated: false,
         is_incomplete: false,
@@ -200,7 +205,7 @@ impl Store {
         let Some(judging) = judging(&mut tx, project, group).await? else { return Ok(None) };
         let after = after.map_or("", SessionId::as_str);
         let looked = look(&mut tx, project, &judging, order, after, limit).await?;
-        let mut so_far = so_far;
+        let mut so_far = Estimate { pruned: so_far.pruned + looked.pruned, ..so_far };
         for candidate in &looked.matching {
             so_far.count(order.choose(candidate, &judging.live));
         }

@@ -6,6 +6,8 @@ use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, Sqlite, Transactio
 
 use super::error::StoreError;
 use super::sql::{Bulk, Kind, Sql};
+#[cfg(test)]
+use crate::test_support::steps;
 
 /// The result of a store operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -31,6 +33,8 @@ pub(crate) enum Tx {
 impl Db {
     /// Begins a transaction that may write.
     pub(crate) async fn write(&self) -> Result<Tx> {
+        #[cfg(test)]
+        let _busy = simulated(steps::enter(steps::At::Begin).await, None)?;
         Ok(match self {
             // IMMEDIATE: a transaction that begins by reading and then writes could not wait for another writer.
             Self::Lite { writer, .. } => Tx::Lite(writer.begin_with("BEGIN IMMEDIATE").await?),
@@ -40,6 +44,8 @@ impl Db {
 
     /// Begins a transaction that only reads, and sees one moment of the database throughout.
     pub(crate) async fn read(&self) -> Result<Tx> {
+        #[cfg(test)]
+        let _busy = simulated(steps::enter(steps::At::Read).await, None)?;
         Ok(match self {
             Self::Lite { reader, .. } => Tx::Lite(reader.begin().await?),
             Self::Pg(pool) => Tx::Pg(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?),
@@ -49,6 +55,8 @@ impl Db {
     /// Runs one reading statement by itself and takes its first row, where there is one. A single statement sees one moment
     /// anyway, and so saves the round trips that begin and end a transaction.
     pub(crate) async fn look_up(&self, sql: &'static Sql, args: Vec<Arg>) -> Result<Option<Row>> {
+        #[cfg(test)]
+        let _busy = simulated(steps::enter(steps::At::LookUp(sql.name)).await, Some(sql.name))?;
         Ok(match self {
             Self::Lite { reader, .. } => {
                 sqlx::query_with(sql.sqlite(), lite_args(args)?).fetch_optional(reader).await?.map(Row::Lite)
@@ -142,10 +150,16 @@ const CHUNKS: [usize; 5] = [512, 128, 32, 8, 1];
 impl Tx {
     /// Makes the transaction's changes last.
     pub(crate) async fn commit(self) -> Result<()> {
+        #[cfg(test)]
+        let busy = simulated(!steps::fails_at_commit(), None)?;
         match self {
             Self::Lite(tx) => tx.commit().await?,
             Self::Pg(tx) => tx.commit().await?,
         }
+        #[cfg(test)]
+        drop(busy);
+        #[cfg(test)]
+        drop(simulated(steps::committed().await, None)?);
         Ok(())
     }
 
@@ -161,6 +175,8 @@ impl Tx {
 
     /// Runs a statement; answers how many rows it touched.
     pub(crate) async fn execute(&mut self, sql: &'static Sql, args: Vec<Arg>) -> Result<u64> {
+        #[cfg(test)]
+        let _busy = steps::busy(Some(sql.name));
         Ok(match self {
             Self::Lite(tx) => {
                 sqlx::query_with(sql.sqlite(), lite_args(args)?).execute(&mut **tx).await?.rows_affected()
@@ -171,6 +187,8 @@ impl Tx {
 
     /// Runs a statement and takes all its rows.
     pub(crate) async fn fetch(&mut self, sql: &'static Sql, args: Vec<Arg>) -> Result<Vec<Row>> {
+        #[cfg(test)]
+        let _busy = steps::busy(Some(sql.name));
         Ok(match self {
             Self::Lite(tx) => {
                 let rows = sqlx::query_with(sql.sqlite(), lite_args(args)?).fetch_all(&mut **tx).await?;
@@ -194,6 +212,8 @@ impl Tx {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
+        #[cfg(test)]
+        let _busy = steps::busy(Some(bulk.name));
         match self {
             Self::Lite(tx) => {
                 let mut returned = Vec::new();
@@ -217,6 +237,12 @@ impl Tx {
             }
         }
     }
+}
+
+/// What a simulation makes of a step: a failure, or something being carried out until the guard is dropped.
+#[cfg(test)]
+fn simulated(goes_on: bool, name: Option<&'static str>) -> Result<steps::Busy> {
+    if goes_on { Ok(steps::busy(name)) } else { Err(StoreError::Unreachable("the simulation says so".to_owned())) }
 }
 
 fn encode_error(error: &(dyn std::error::Error + Send + Sync)) -> StoreError {

@@ -19,7 +19,7 @@ use crate::domain::time::Timestamp;
 const COUNTED_AHEAD: i64 = 10_000;
 
 statements! {
-    STANDING = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at FROM sessions
+    STANDING = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at FROM sessions
         WHERE project_id = $1 AND session_id = $2";
     ASSESSMENTS = "SELECT project_id, session_id, group_id, wanted_revision, wanted_round, covered_revision, covered_round,
             not_before, attempts, deferrals, first_deferred_at, last_error, covered_digest

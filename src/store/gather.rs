@@ -32,7 +32,7 @@ statements! {
         WHERE v.project_id = ANY($1) AND v.scorer_id = ANY($2) AND CAST(v.version AS TEXT) = ANY($3)";
     @bulk {
         STANDINGS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.last_arrival_at,
-                s.turns, s.rootless, s.rootless_at FROM v
+                s.turns, s.rootless, s.rootless_at, s.pruned_at FROM v
             JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id
             WHERE NOT EXISTS (SELECT 1 FROM quarantines q WHERE q.project_id = s.project_id
                 AND q.session_id = s.session_id AND q.since IS NOT NULL)";

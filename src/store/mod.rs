@@ -21,6 +21,7 @@ mod ledger;
 mod place;
 mod plan;
 mod projects;
+mod prune;
 mod quarantine;
 mod recompose;
 mod record;
@@ -31,6 +32,8 @@ mod secrets;
 mod sessions;
 mod settings;
 mod signals;
+#[cfg(test)]
+mod simulated;
 mod spans;
 mod sql;
 mod verdicts;
@@ -67,6 +70,7 @@ pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use place::Place;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{DEFAULT_PROJECT, Project};
+pub use prune::{Pruned, Retention, Walked};
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
@@ -188,7 +192,15 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
         .busy_timeout(settings.busy_timeout)
         .foreign_keys(true)
         .pragma("cache_size", "-16000");
-    let pool = || SqlitePoolOptions::new().acquire_timeout(settings.busy_timeout).idle_timeout(None).max_lifetime(None);
+    let pool = || {
+        SqlitePoolOptions::new()
+            .acquire_timeout(settings.busy_timeout)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            // SQLite ends a transaction by itself where the disk is full or fails; the driver goes on counting it, and refuses to
+            // begin another on that connection for ever.
+            .before_acquire(|connection, _| Box::pin(std::future::ready(Ok(!connection.is_in_transaction()))))
+    };
     let writer = pool().max_connections(1).connect_with(options.clone()).await?;
     migrate_lite(&path, &writer).await?;
     let reader = pool().max_connections(LITE_READERS).connect_with(options.read_only(true)).await?;
@@ -229,7 +241,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 30] = [
+static STATEMENTS: [&sql::Statements; 31] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
@@ -244,6 +256,7 @@ static STATEMENTS: [&sql::Statements; 30] = [
     &ledger::ALL,
     &plan::ALL,
     &projects::ALL,
+    &prune::ALL,
     &quarantine::ALL,
     &recompose::ALL,
     &record::ALL,

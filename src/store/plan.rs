@@ -19,10 +19,10 @@ use crate::domain::quarantine::{Limits, Size};
 use crate::domain::time::{Micros, Timestamp};
 
 statements! {
-    DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at, spans FROM sessions
+    DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at, check_at, spans FROM sessions
         WHERE check_at <= $1 AND check_at >= $3 AND (check_at, project_id, session_id) > ($3, $4, $5)
         ORDER BY check_at, project_id, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
-    DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, check_at, spans
+    DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at, check_at, spans
         FROM sessions WHERE check_at <= $1 AND check_at >= $3 AND project_id = $4 AND (check_at, session_id) > ($3, $5)
         ORDER BY check_at, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
     HAS_WORK = "SELECT EXISTS (SELECT 1 FROM sessions WHERE check_at <= $1)
@@ -227,14 +227,14 @@ async fn due(
     let mut sizes = Vec::with_capacity(rows.len());
     for row in &rows {
         let (project, standing) = (ProjectId::trusted(row.text(0)?), standing(row, 1)?);
-        last = Some(Alarm { check_at: row.time(7)?, project: project.clone(), session: standing.session.clone() });
-        sizes.push(Size { turns: standing.turns + standing.rootless, spans: row.int(8)? });
+        last = Some(Alarm { check_at: row.time(8)?, project: project.clone(), session: standing.session.clone() });
+        sizes.push(Size { turns: standing.turns + standing.rootless, spans: row.int(9)? });
         sessions.push((project, standing));
     }
     Ok((sessions, sizes, last))
 }
 
-/// Reads a session's standing from the columns session, revision, last arrival, turns, rootless, rootless arrival.
+/// Reads a session's standing from the columns session, revision, last arrival, turns, rootless, rootless arrival, pruning.
 pub(super) fn standing(row: &Row, first: usize) -> Result<Standing> {
     Ok(Standing {
         session: SessionId::trusted(row.text(first)?),
@@ -243,6 +243,7 @@ pub(super) fn standing(row: &Row, first: usize) -> Result<Standing> {
         turns: row.int(first + 3)?,
         rootless: row.int(first + 4)?,
         rootless_at: row.opt_time(first + 5)?,
+        pruned_at: row.opt_time(first + 6)?,
     })
 }
 

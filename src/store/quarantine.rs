@@ -44,6 +44,10 @@ impl Store {
     async fn release_session_once(&self, project: &ProjectId, session: &SessionId, now: Timestamp) -> Result<bool> {
         let mut tx = self.db.write().await?;
         // The session's row first, as planning has it.
+        // Nothing is locked for nothing: a planner passes over locked sessions, and a lock may outlast its transaction's drop.
+        if of_session(&mut tx, project, session).await?.is_none() {
+            return Ok(false);
+        }
         tx.execute(&ARM, args![project, session, now]).await?;
         if tx.execute(&RELEASE, args![project, session]).await? == 0 {
             tx.rollback().await?;

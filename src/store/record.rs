@@ -1,6 +1,9 @@
 //! Recording: verdicts and everything that follows from them, in one transaction shared by neighbours and fenced row by row.
 //!
-//! Lock order: queue rows (the fence), assessments, orders of re-sweeps, signals. One lost lease never harms a sibling: its session is left out.
+//! Lock order: queue rows (the fence), assessments, orders of re-sweeps, signals. One lost lease never harms a sibling: its session
+//! is left out.
+//!
+//! Over 450 lines: a hundred are the statements of one transaction, and its rows stand where it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +24,10 @@ use crate::domain::time::Timestamp;
 use crate::domain::verdict::{MemberReport, ScorerKind, Verdict};
 
 statements! {
-    ALIVE_GROUPS = "SELECT project_id, group_id FROM scorer_groups
+    ALIVE_GROUPS = "SELECT project_id, group_id, version FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2) AND live AND deleted_at IS NULL";
     @bulk {
-        FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id FROM v
+        FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id, q.lease_token FROM v
             JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
             WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
         REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision FROM v
@@ -110,6 +113,10 @@ pub enum Recorded {
 }
 
 type SessionKey = (String, String);
+/// Versions of groups, by project and id.
+type AliveGroups = BTreeMap<(String, String), i64>;
+/// A session and the token of one of its leases: a batch may hold ends of the same session under an old lease and a new one.
+type Lease = (String, String, String);
 
 impl Store {
     /// Records the ends of work on claimed sessions and gives up their leases. Answers what was recorded of each, in order.
@@ -125,7 +132,9 @@ impl Store {
         sorted.sort_by(|a, b| (&a.claim.project, &a.claim.session).cmp(&(&b.claim.project, &b.claim.session)));
         let mut tx = self.db.write().await?;
         let held = fence(&mut tx, &sorted).await?;
-        let kept: Vec<&SessionEnd> = sorted.into_iter().filter(|end| held.contains(&key(&end.claim))).collect();
+        let mut kept: Vec<&SessionEnd> = sorted.into_iter().filter(|end| held.contains(&lease(&end.claim))).collect();
+        // The same end handed in twice is one end.
+        kept.dedup_by(|a, b| a.claim == b.claim);
         let keys = || kept.iter().map(|end| args![&end.claim.project, &end.claim.session]).collect::<Rows>();
         let mut assessments = lock_assessments(&mut tx, keys()).await?;
         let mut items = resweep_step::lock_open(&mut tx, ordered(&assessments)).await?;
@@ -136,7 +145,7 @@ impl Store {
             revisions.insert((row.text(0)?, row.text(1)?), row.int(2)?);
         }
         let mut writing = Writing::default();
-        let mut recorded: BTreeMap<SessionKey, Recorded> = BTreeMap::new();
+        let mut recorded: BTreeMap<Lease, Recorded> = BTreeMap::new();
         for end in &kept {
             let key = key(&end.claim);
             let mut of_session = assessments.remove(&key).unwrap_or_default();
@@ -145,11 +154,11 @@ impl Store {
             let kept = writing.end(self, end, &mut of_session, &known, now)?;
             writing.end_items(&end.claim, &of_session, &items, max_attempts);
             writing.requeue(&end.claim, &of_session, &blocks, max_attempts, now);
-            recorded.insert(key, kept);
+            recorded.insert(lease(&end.claim), kept);
         }
         writing.run(&mut tx, self, now).await?;
         tx.commit().await?;
-        Ok(ends.iter().map(|end| recorded.get(&key(&end.claim)).copied().unwrap_or(Recorded::LeaseLost)).collect())
+        Ok(ends.iter().map(|end| recorded.get(&lease(&end.claim)).copied().unwrap_or(Recorded::LeaseLost)).collect())
     }
 }
 
@@ -157,10 +166,14 @@ fn key(claim: &Claimed) -> SessionKey {
     (claim.project.to_string(), claim.session.to_string())
 }
 
-/// The sessions whose lease is still ours. Zero rows for one of them is an ordinary outcome, not an error.
-async fn fence(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<SessionKey>> {
+fn lease(claim: &Claimed) -> Lease {
+    (claim.project.to_string(), claim.session.to_string(), claim.token.clone())
+}
+
+/// The leases that are still ours. Zero rows for one of them is an ordinary outcome, not an error.
+async fn fence(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<Lease>> {
     let rows = ends.iter().map(|end| args![&end.claim.project, &end.claim.session, &end.claim.token]).collect();
-    tx.bulk(&FENCE, args![], rows).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+    tx.bulk(&FENCE, args![], rows).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect()
 }
 
 async fn lock_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySession> {
@@ -172,22 +185,23 @@ async fn lock_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySessio
     Ok(by_session)
 }
 
-/// The groups, of those with a verdict, that still score live.
-async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<BTreeSet<(String, String)>> {
+/// The groups, of those that were tried for, that score live, and their versions.
+async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<AliveGroups> {
     let projects: BTreeSet<String> = ends.iter().map(|end| end.claim.project.to_string()).collect();
     let groups: BTreeSet<String> =
         ends.iter().flat_map(|end| &end.tries).map(|attempt| attempt.group.to_string()).collect();
     if groups.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(AliveGroups::new());
     }
     let lists = args![projects.into_iter().collect::<Vec<_>>(), groups.into_iter().collect::<Vec<_>>()];
-    tx.fetch(&ALIVE_GROUPS, lists).await?.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+    let rows = tx.fetch(&ALIVE_GROUPS, lists).await?;
+    rows.iter().map(|row| Ok(((row.text(0)?, row.text(1)?), row.int(2)?))).collect()
 }
 
 /// What the end of a session meets in the store.
 struct Known<'a> {
-    /// The groups that still score live.
-    alive: &'a BTreeSet<(String, String)>,
+    /// The groups that score live, and their versions.
+    alive: &'a AliveGroups,
     /// The orders of re-sweeps that are open.
     items: &'a [OpenItem],
     /// Its revision now; `None` where it was pruned.
@@ -221,7 +235,8 @@ impl Writing {
                 continue;
             };
             // A group disabled or deleted meanwhile: the verdict is discarded, what its members answered is kept.
-            let ending = if known.alive.contains(&(project.to_string(), attempt.group.to_string())) {
+            let version = known.alive.get(&(project.to_string(), attempt.group.to_string())).copied();
+            let ending = if version.is_some() {
                 if let Some(verdict) = &attempt.verdict {
                     self.verdicts.verdict(store, project, verdict, FIRST_SEQUENCE)?;
                     *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
@@ -233,9 +248,13 @@ impl Writing {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
                     }
                 }
-                attempt.ending.clone()
+                match &attempt.ending {
+                    // Edited since: planning may have found it wanted again already, and would not come back to it.
+                    Ending::Withdrawn { version: read, .. } if *read != version => Ending::NotIdle { until: now },
+                    ending => ending.clone(),
+                }
             } else {
-                Ending::Withdrawn
+                Ending::Withdrawn { wanted: assessment.wanted, version }
             };
             assessment.end(ending, now);
             self.assessments.push(assessment_row(project, &end.claim.session, &attempt.group, assessment));

@@ -213,13 +213,15 @@ impl Worker {
         age: Option<&Age>,
         now: Timestamp,
     ) -> Result<Admission<'a>, Ending> {
+        let version = group.map(|group| group.version);
+        let withdrawn = || Ending::Withdrawn { wanted: assessment.wanted, version };
         let (Some(standing), Some(group)) = (standing, group.filter(|group| group.live)) else {
-            return Err(Ending::Withdrawn);
+            return Err(withdrawn());
         };
-        let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(Ending::Withdrawn) };
+        let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(withdrawn()) };
         // A round whose order was cancelled is nobody's wish any more.
         if terms.is_none() && assessment.wanted.revision <= assessment.covered.revision {
-            return Err(Ending::Withdrawn);
+            return Err(withdrawn());
         }
         // What an operator ordered is judged whatever the sample says.
         let live = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..live } } else { live };
@@ -232,7 +234,7 @@ impl Worker {
                 Ok(Admission { standing, group, interim: true })
             }
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
-            Err(NotNow::SampledOut | NotNow::TooFewTurns) => Err(Ending::Withdrawn),
+            Err(NotNow::Pruned | NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
         }
     }
 

@@ -13,9 +13,12 @@ mod pass;
 mod preview;
 mod record;
 mod resweep;
+mod retention;
 mod run;
 pub mod schedule;
 mod scheduled;
+#[cfg(test)]
+mod sim;
 mod vitals;
 
 use std::sync::Arc;
@@ -31,7 +34,7 @@ use crate::entropy::Entropy;
 use crate::scorers::custom::Customs;
 use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
-use crate::store::{Caps, Store};
+use crate::store::{Caps, Retention, Store};
 
 pub use custom::DryRun;
 pub use explain::Explanation;
@@ -64,6 +67,8 @@ pub struct WorkerSettings {
     pub claim_batch: usize,
     /// The most sessions recorded in one transaction.
     pub record_batch: usize,
+    /// How long things are kept.
+    pub retention: Retention,
     /// How long work under way may take to finish once a stop was asked for.
     pub grace: Micros,
 }

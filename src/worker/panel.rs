@@ -337,9 +337,12 @@ impl Worker {
             let opinion = self.carry_out(claim, reading, &job).await?;
             Ok::<_, StoreError>((key, opinion))
         });
-        let (judgements, opinions) =
-            future::try_join(future::try_join_all(asking), future::try_join_all(working)).await?;
-        Ok(Answers { judgements: judgements.into_iter().collect(), opinions: opinions.into_iter().collect() })
+        // To their ends, whatever becomes of one of them: a call under way is paid for, and what it answers is to be kept.
+        let (judgements, opinions) = future::join(future::join_all(asking), future::join_all(working)).await;
+        Ok(Answers {
+            judgements: judgements.into_iter().collect::<Result<_, StoreError>>()?,
+            opinions: opinions.into_iter().collect::<Result<_, StoreError>>()?,
+        })
     }
 
     async fn answer(&self, claim: &Claimed, key: &str, question: &Question) -> Result<Answered, StoreError> {

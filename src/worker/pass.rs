@@ -89,7 +89,7 @@ impl Endings {
                 Ending::Covered { .. } if attempt.verdict.is_some() => {}
                 Ending::Covered { .. } => endings.unchanged += 1,
                 Ending::Deferred { .. } | Ending::NotIdle { .. } => endings.deferred += 1,
-                Ending::Withdrawn => endings.withdrawn += 1,
+                Ending::Withdrawn { .. } => endings.withdrawn += 1,
                 Ending::Erred { .. } => endings.failed += 1,
             }
         }
@@ -331,19 +331,26 @@ impl Worker {
         places: Vec<OwnedSemaphorePermit>,
         work: &mut InWork,
     ) -> Result<(), StoreError> {
-        let gathering = match self.store.gather(claims.clone()).await {
-            Ok(gathering) => gathering,
-            Err(error) => {
-                // Otherwise they would wait for their leases to run out. Where this fails too, they do.
-                let _ = self.store.release(&claims, self.clock.now()).await;
-                return Err(error);
-            }
-        };
-        let (sessions, catalogue) = Catalogue::split(gathering);
+        let (sessions, catalogue) = self.gather(claims).await?;
         for (session, place) in sessions.into_iter().zip(places) {
             work.start(Arc::clone(self), session, Arc::clone(&catalogue), place);
         }
         Ok(())
+    }
+
+    /// Reads claimed sessions; gives them back where that fails.
+    pub(super) async fn gather(
+        &self,
+        claims: Vec<Claimed>,
+    ) -> Result<(Vec<GatheredSession>, Arc<Catalogue>), StoreError> {
+        match self.store.gather(claims.clone()).await {
+            Ok(gathering) => Ok(Catalogue::split(gathering)),
+            Err(error) => {
+                // Otherwise they would wait for their leases to run out. Where this fails too, they do.
+                let _ = self.store.release(&claims, self.clock.now()).await;
+                Err(error)
+            }
+        }
     }
 
     /// Takes one expired lease over, with every place of this process held for it: if the process dies now, it is that

@@ -45,11 +45,12 @@ impl Recorder {
     }
 }
 
-struct Task {
-    store: Store,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
-    settings: WorkerSettings,
+/// Records what is handed in.
+pub(super) struct Task {
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) settings: WorkerSettings,
 }
 
 impl Task {
@@ -67,7 +68,8 @@ impl Task {
         }
     }
 
-    async fn record(&self, ends: Vec<SessionEnd>) -> Vec<Option<Recorded>> {
+    /// What was recorded of each end, in order; `None` where it could not be.
+    pub(super) async fn record(&self, ends: Vec<SessionEnd>) -> Vec<Option<Recorded>> {
         match self.persist(&ends).await {
             Ok(recorded) => recorded.into_iter().map(Some).collect(),
             Err(error) if ends.len() == 1 || error.is_outage() => {

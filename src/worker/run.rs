@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::schedule::Schedule;
-use super::{PassReport, Worker};
+use super::{PassReport, Worker, retention};
 use crate::domain::time::Micros;
 use crate::store::StoreError;
 
@@ -30,6 +30,7 @@ pub async fn run(worker: Arc<Worker>, schedule: Schedule, cancel: CancellationTo
         plan_on_schedule(&worker, &schedule, &due, &cancel),
         judge_when_due(&worker, &due, &cancel),
         keep_up(&worker, &cancel),
+        retention::run(&worker, &cancel),
     );
 }
 

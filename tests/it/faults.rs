@@ -207,6 +207,17 @@ async fn all_judged(server: &Server, sessions: usize) {
     tokio::time::timeout(Duration::from_mins(2), wait).await.expect("everything is judged in the end");
 }
 
+/// The same where reads may fail meanwhile.
+async fn all_judged_at_last(server: &Server, sessions: usize) {
+    let wait = async {
+        while server.caller.get("/agent-monitoring/usage").await.0 != 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), wait).await.expect("the database is back");
+    all_judged(server, sessions).await;
+}
+
 /// What must hold once everything has recovered: each session has one verdict, rated by all its members.
 async fn nothing_lost_nothing_twice(server: &Server, judge: &Judge, sessions: usize) {
     let project = server.store.default_project(afterword::domain::time::Timestamp::EARLIEST).await.unwrap().id;
@@ -275,5 +286,36 @@ async fn a_file_that_another_process_holds_is_waited_for_and_nothing_is_lost() {
         }
     };
     tokio::join!(arriving, holding);
+    nothing_lost_nothing_twice(&server, &judge, COUNT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_cut_down_and_started_again_in_mid_sweep_loses_nothing_and_nothing_is_judged_twice() {
+    const COUNT: usize = 40;
+    let Some(postgres) = postgres::Own::start() else { return };
+    let judge = Judge::start(|_| Reply::After(Duration::from_millis(50), Box::new(Reply::Rating(8.0))));
+    let server = at_work(Some(postgres.database()), &judge).await;
+    let arriving = async {
+        for n in 0..COUNT {
+            say_at_last(&server, &format!("s{n}"), 1).await;
+            say_at_last(&server, &format!("s{n}"), 2).await;
+        }
+    };
+    let cutting = async {
+        for _ in 0..3 {
+            // Wherever ingest and sweep are by then.
+            let seen = judge.requests().len();
+            let more = async {
+                while judge.requests().len() < seen + 3 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_mins(1), more).await.expect("judges are asked");
+            postgres.cut_down();
+            postgres.start_again();
+        }
+    };
+    tokio::join!(arriving, cutting);
+    all_judged_at_last(&server, COUNT).await;
     nothing_lost_nothing_twice(&server, &judge, COUNT).await;
 }

@@ -10,6 +10,7 @@ mod demo;
 mod demo_data;
 mod faults;
 mod fixture;
+mod full_disk;
 mod fuzz_corpus;
 mod house;
 mod http;

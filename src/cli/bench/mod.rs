@@ -169,6 +169,7 @@ impl Bench {
 fn settings() -> WorkerSettings {
     let backoff = Backoff { first: Micros::seconds(5), longest: Micros::seconds(600) };
     WorkerSettings {
+        retention: crate::store::Retention::default(),
         root_grace: Micros::seconds(60),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },

@@ -153,11 +153,13 @@ fn why_not(session: &SessionRow, put_off: Option<String>, group: &SavedGroup, no
         turns: session.turns,
         rootless: 0,
         rootless_at: None,
+        pruned_at: None,
     };
     let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else {
         return "the group does not score live".to_owned();
     };
     match standing.eligible(&live, now, Micros::ZERO) {
+        Err(NotNow::Pruned) => "pruned".to_owned(),
         Err(NotNow::TooFewTurns) => format!("fewer than {} turns", live.min_turns),
         Err(NotNow::SampledOut) => format!("left out by sampling at rate {}", live.sample_rate),
         Err(NotNow::Active(until)) => {

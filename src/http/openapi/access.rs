@@ -1,6 +1,6 @@
 //! The document's part on what a project chooses for itself and whom it lets in, and on the server itself.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const SERVER: Resource = Resource {
     name: "Server",
@@ -19,7 +19,8 @@ pub(super) const ACCESS: Resource = Resource {
     name: "Access",
     docs: &[
         Doc::new("GET /agent-monitoring/keys", "List the API keys, newest first, those that are over too")
-            .gives(&[(200, "{keys: [ApiKey]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {keys: [ApiKey]}")]),
         Doc::new(
             "POST /agent-monitoring/keys",
             "Make an API key that may do no more than this one; the answer shows it, once",
@@ -38,7 +39,8 @@ pub(super) const ACCESS: Resource = Resource {
         .fails(&[404, 409]),
         Doc::new("DELETE /agent-monitoring/keys/{id}", "Revoke an API key, at once").gives(&[(204, "")]).fails(&[404]),
         Doc::new("GET /projects", "List the caller's project and those made below it, newest first")
-            .gives(&[(200, "{projects: [Project]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {projects: [Project]}")]),
         Doc::new("POST /projects", "Make a project below the caller's own; the answer shows its first key, once")
             .takes("{name: text(1..200)}")
             .gives(&[(201, "{project: Project}")])
@@ -73,7 +75,7 @@ pub(super) const SETTINGS: Resource = Resource {
         )
         .takes("{kinds: [RedactionKind]|null}")
         .gives(&[(200, "{redaction: Redaction}")]),
-        Doc::new("GET /agents", "List the agents, newest first").gives(&[(200, "{agents: [Agent]}")]),
+        Doc::new("GET /agents", "List the agents, newest first").asks(PAGE).gives(&[(200, "Next & {agents: [Agent]}")]),
         Doc::new("POST /agents", "Make an agent").takes("{name: text(1..200)}").gives(&[(201, "{agent: Agent}")]),
         Doc::new("GET /monitor/profiles/{id}", "How an agent is watched; null where nobody said")
             .gives(&[(200, "{profile: AgentProfile|null}")]),

@@ -1,6 +1,6 @@
 //! The document's part on what is judged, and how: patterns, judges, custom scorers, groups, scorecards.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const PATTERNS: Resource = Resource {
     name: "Patterns",
@@ -9,7 +9,8 @@ pub(super) const PATTERNS: Resource = Resource {
             "GET /monitor/patterns, /agent-monitoring/patterns",
             "List the patterns: the built-in ones, then the newest first",
         )
-        .gives(&[(200, "{patterns: [Pattern]}")]),
+        .asks(PAGE)
+        .gives(&[(200, "Next & {patterns: [Pattern]}")]),
         Doc::new("POST /monitor/patterns", "Make a pattern").takes("NewPattern").gives(&[(201, "{pattern: Pattern}")]),
         Doc::new("GET /monitor/patterns/{id}, /agent-monitoring/patterns/{id}", "Read a pattern")
             .gives(&[(200, "{pattern: Pattern}")])
@@ -63,7 +64,8 @@ pub(super) const JUDGES: Resource = Resource {
     name: "Judges",
     docs: &[
         Doc::new("GET /agent-monitoring/judge-scorers", "List the judges, newest first")
-            .gives(&[(200, "{judgeScorers: [Judge]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {judgeScorers: [Judge]}")]),
         Doc::new("POST /agent-monitoring/judge-scorers", "Make a judge")
             .takes("JudgePatch & {name: text(1..200)}")
             .gives(&[(201, "{judgeScorer: Judge}")]),
@@ -127,7 +129,8 @@ pub(super) const CUSTOM: Resource = Resource {
     name: "Custom evaluators",
     docs: &[
         Doc::new("GET /agent-monitoring/custom-evaluators", "List the custom evaluators, newest first")
-            .gives(&[(200, "{evaluators: [Evaluator]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {evaluators: [Evaluator]}")]),
         Doc::new(
             "POST /agent-monitoring/custom-evaluators",
             "Make a custom evaluator: code, an address, or a built-in one",
@@ -194,7 +197,8 @@ pub(super) const GROUPS: Resource = Resource {
     name: "Scorer groups",
     docs: &[
         Doc::new("GET /agent-monitoring/scorer-groups", "List the scorer groups, newest first")
-            .gives(&[(200, "{scorerGroups: [Group]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {scorerGroups: [Group]}")]),
         Doc::new("POST /agent-monitoring/scorer-groups", "Make a scorer group")
             .takes("NewGroup")
             .gives(&[(201, "{scorerGroup: Group}")])
@@ -303,7 +307,8 @@ pub(super) const SCORECARDS: Resource = Resource {
     name: "Scorecards",
     docs: &[
         Doc::new("GET /agent-monitoring/scorecards", "List the scorecards: the built-in one, then the newest first")
-            .gives(&[(200, "{scorecards: [Scorecard]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {scorecards: [Scorecard]}")]),
         Doc::new("POST /agent-monitoring/scorecards", "Make a scorecard")
             .takes("ScorecardPatch & {name: text(1..256)}")
             .gives(&[(201, "{scorecard: Scorecard}")]),

@@ -21,6 +21,8 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::domain::judge::Messages;
+#[cfg(test)]
+use crate::test_support::steps;
 
 /// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: usize = 4 << 20;
@@ -225,6 +227,10 @@ impl Endpoint {
 
     /// Asks once.
     pub(super) async fn attempt(&self, request: &Request<'_>) -> Attempt {
+        #[cfg(test)]
+        if let Some(said) = steps::ask(&request.messages.system, &request.messages.user).await {
+            return Attempt::simulated(said);
+        }
         let stopwatch = clock::stopwatch();
         let dialect = self.dialect(request.model);
         let answered = tokio::time::timeout(request.timeout, self.exchange(request, dialect)).await;

@@ -10,6 +10,18 @@ use crate::domain::judge::schema;
 const KEY: &str = "sk-very-secret-0123456789";
 const ALL: [Provider; 4] = [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::Gemini];
 
+impl Attempt {
+    /// What a simulated judge said; `None` where it is not available.
+    pub(super) fn simulated(said: Option<String>) -> Self {
+        let status = Some(if said.is_some() { 200 } else { 503 });
+        let heard = match said {
+            Some(text) => Heard::Reply { text, cut_by_length: false },
+            None => Heard::Unavailable { why: "the simulation says so".to_owned(), retry_after: None },
+        };
+        Self { heard, status, latency: Duration::ZERO, input_tokens: None, output_tokens: None, finish: None }
+    }
+}
+
 fn messages() -> Messages {
     Messages { system: "the rules".into(), user: "the transcript".into() }
 }

@@ -7,7 +7,7 @@ use tokio::process::Command;
 use super::auth::one_of_each;
 use crate::support::judge::{Judge, Reply};
 use crate::support::python;
-use crate::support::server::{Plan, Server, answer};
+use crate::support::server::{BODY_LIMIT, Plan, Server, answer, refused};
 
 /// The checker of `OpenAPI` documents, and its version.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
@@ -32,6 +32,45 @@ fn the_command_prints_the_document() {
     let printed = assert_cmd::Command::new(env!("CARGO_BIN_EXE_afterword")).arg("openapi").assert().success();
     let printed: serde_json::Value = serde_json::from_slice(&printed.get_output().stdout).unwrap();
     assert_eq!(printed, afterword::http::document().unwrap());
+}
+
+#[tokio::test]
+async fn every_route_refuses_in_the_one_form_of_errors() {
+    let server = Server::start().await;
+    let document = afterword::http::document().unwrap();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let url = format!("{}{}", server.origin, path.replace("{id}", "x"));
+        let response = server.caller.request("TRACE", &url).send().await.unwrap();
+        let allowed = response.headers()["allow"].to_str().unwrap().to_lowercase();
+        for (method, operation) in methods.as_object().unwrap() {
+            assert!(allowed.split(',').any(|it| it.trim() == method), "{method} {path}: {allowed}");
+            let send = || server.caller.request(&method.to_uppercase(), &url);
+            if operation.get("requestBody").is_some() {
+                let json = "application/json";
+                refused(&answer(send().header("content-type", json).body("{")).await, 400);
+                let large = format!("\"{}\"", "x".repeat(BODY_LIMIT));
+                refused(&answer(send().header("content-type", json).body(large)).await, 413);
+                // Senders of single spans that don't say it is JSON hear that the fields are missing, as they do elsewhere.
+                let (wrong, status) =
+                    if path.ends_with("/ingest/traces") { ("text/plain", 422) } else { ("text/plain", 415) };
+                refused(&answer(send().header("content-type", wrong).body("{}")).await, status);
+                refused(&answer(send().header("content-encoding", "br").body("{}")).await, 415);
+            }
+        }
+        refused(&answer(server.caller.request("TRACE", &url)).await, 405);
+    }
+    refused(&server.caller.get("/nowhere").await, 404);
+}
+
+#[tokio::test]
+async fn a_key_that_asked_too_often_is_told_so_by_every_route_that_asks_for_one() {
+    let server = Server::planned(Plan { requests_per_minute: 1, ..Plan::default() }).await;
+    assert_eq!(server.caller.get("/agents").await.0, 200);
+    for route in afterword::http::routes().into_iter().filter(|route| route.scope.is_some()) {
+        let url = format!("{}{}", server.origin, route.path.replace("{id}", "x"));
+        let once_more = server.caller.request(route.method.as_str(), &url).header("Idempotency-Key", "k");
+        refused(&answer(once_more).await, 429);
+    }
 }
 
 /// Has schemathesis ask what `only` selects, and gives what it said. Everything it finds fails the test.

@@ -69,6 +69,44 @@ async fn paged(caller: &Caller, path: &str, name: &str, limit: usize) -> Vec<Val
 }
 
 #[tokio::test]
+async fn lists_that_come_whole_come_page_by_page_too() {
+    let server = Server::start().await;
+    let caller = &server.caller;
+    for name in ["A", "B", "C"] {
+        group(caller).await;
+        for (path, body) in [
+            ("/agent-monitoring/judge-scorers", json!({"name": name})),
+            ("/agent-monitoring/custom-evaluators", json!({"name": name, "url": "https://example.com/score"})),
+            ("/agents", json!({"name": name})),
+            ("/agent-monitoring/keys", json!({"name": name, "scopes": ["read"]})),
+            ("/projects", json!({"name": name})),
+        ] {
+            assert_eq!(caller.post(path, &body).await.0, 201, "{path}");
+        }
+    }
+    for (path, name) in [
+        ("/agent-monitoring/scorer-groups", "scorerGroups"),
+        ("/agent-monitoring/judge-scorers", "judgeScorers"),
+        ("/agent-monitoring/custom-evaluators", "evaluators"),
+        ("/agents", "agents"),
+        ("/agent-monitoring/keys", "keys"),
+        ("/projects", "projects"),
+    ] {
+        let whole = list(caller.get(path).await, name);
+        assert!(whole.len() >= 3, "{path}: {}", whole.len());
+        for limit in [1, 2] {
+            assert_eq!(paged(caller, &format!("{path}?limit={limit}"), name, limit).await, whole, "{path} by {limit}");
+        }
+    }
+    // What is built in comes first, and no limit counts it.
+    let (_, first) = caller.get("/monitor/patterns?limit=1").await;
+    let (_, second) =
+        caller.get(&format!("/monitor/patterns?limit=1&cursor={}", first["nextCursor"].as_str().unwrap())).await;
+    assert_eq!(second["patterns"].as_array().unwrap().len(), 1);
+    assert!(first["patterns"].as_array().unwrap().len() > 1);
+}
+
+#[tokio::test]
 async fn a_list_read_page_by_page_is_the_whole_list() {
     let server = Server::start().await;
     let caller = &server.caller;

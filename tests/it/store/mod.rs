@@ -12,6 +12,7 @@ mod keys;
 mod lists;
 mod opening;
 mod planning;
+mod pruning;
 mod quarantine;
 mod races;
 pub mod raw;
@@ -23,6 +24,7 @@ mod signals;
 mod soak;
 mod spans;
 mod tenancy;
+mod withdrawing;
 
 /// Makes two tests of each `async fn(ctx: Ctx)`: one on SQLite, one on PostgreSQL, which skips where there is none.
 macro_rules! contract {

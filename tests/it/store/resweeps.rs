@@ -7,7 +7,9 @@ use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
 use afterword::domain::resweep::{Act, Asked, Estimate, Order, State, Terms};
 use afterword::domain::time::Micros;
-use afterword::store::{Place, ResweepRow, SavedGroup, ScorerDraft, SignalFilter, StepSettings, Store};
+use afterword::store::{
+    GatheredSession, Place, ResweepRow, SavedGroup, ScorerDraft, SignalFilter, StepSettings, Store,
+};
 use serde_json::{Value, json};
 
 use super::contract;
@@ -202,7 +204,7 @@ async fn pausing_stops_the_ordering_and_cancelling_takes_back_what_was_ordered(c
         .iter()
         .map(|it| afterword::store::SessionEnd {
             claim: it.claim.clone(),
-            tries: vec![ending(&group.id, Ending::Withdrawn)],
+            tries: vec![ending(&group.id, withdrawn(it, &group))],
         })
         .collect();
     ctx.record(&withdrawn).await;
@@ -285,6 +287,12 @@ async fn a_limit_ends_it_and_a_group_that_is_gone_ends_it_with_a_note(ctx: Ctx) 
     assert!(row.note.unwrap().contains("no longer scores sessions live"));
 }
 
+/// What a worker finds that reads a session its group does not want.
+fn withdrawn(session: &GatheredSession, group: &SavedGroup) -> Ending {
+    let of_group = session.assessments.iter().find(|(id, _)| *id == group.id);
+    Ending::Withdrawn { wanted: of_group.unwrap().1.wanted, version: Some(group.version) }
+}
+
 async fn a_session_that_is_given_up_or_withdrawn_ends_its_order(ctx: Ctx) {
     let group = with_verdicts(&ctx, 2).await;
     let id = ctx.again(&group, json!({})).await;
@@ -298,7 +306,7 @@ async fn a_session_that_is_given_up_or_withdrawn_ends_its_order(ctx: Ctx) {
                 let how = if it.claim.session.as_str() == "s0" {
                     Ending::Erred { until: ctx.now(), error: "a bug".to_owned() }
                 } else {
-                    Ending::Withdrawn
+                    withdrawn(it, &group)
                 };
                 afterword::store::SessionEnd { claim: it.claim.clone(), tries: vec![ending(&group.id, how)] }
             })

@@ -82,12 +82,13 @@ fn ends(gathering: &Gathering, now: Timestamp, dice: &SeededEntropy) -> Vec<Sess
         let tries = due.map(|(id, assessment)| {
             let group = &gathering.groups[&(session.claim.project.clone(), id.clone())];
             let standing = session.standing.as_ref().unwrap();
+            let withdrawn = || Ending::Withdrawn { wanted: assessment.wanted, version: Some(group.version) };
             let Some(live) = LiveGroup::of(id.clone(), &group.spec).filter(|_| group.live) else {
-                return ending(id, Ending::Withdrawn);
+                return ending(id, withdrawn());
             };
             match standing.eligible(&live, now, ROOT_GRACE) {
                 Err(NotNow::Active(until)) => ending(id, Ending::NotIdle { until }),
-                Err(_) => ending(id, Ending::Withdrawn),
+                Err(_) => ending(id, withdrawn()),
                 Ok(()) if dice.below(6) == 0 => {
                     let until = now + Micros::millis(200);
                     ending(id, Ending::Deferred { until, reason: "429".to_owned(), held: false })

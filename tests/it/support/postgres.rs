@@ -26,12 +26,12 @@ trap 'pg_ctl --pgdata "$folder/data" --mode immediate stop >/dev/null 2>&1; rm -
 cd "$folder" || exit 1
 init() { initdb --pgdata data --username afterword --auth trust --encoding UTF8 --no-sync "$@" >>log 2>&1; }
 init --locale C --locale-provider icu --icu-locale en-US || init --locale C || { cat log; exit 1; }
-settings='-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=32MB -c max_connections=300'
+settings="-c fsync=off -c full_page_writes=off -c shared_buffers=32MB -c max_connections=300 $SETTINGS"
 for port; do
     if pg_ctl --pgdata data --log log --wait --timeout 60 start >>log 2>&1 \
         --options "$settings -c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories='$folder'"
     then
-        echo "ready $port"
+        echo "ready $port $folder"
         cat >/dev/null
         exit 0
     fi
@@ -43,27 +43,74 @@ exit 1
 struct Server {
     binaries: PathBuf,
     port: String,
+    folder: String,
     databases: Mutex<u32>,
     /// Its closing is what stops the server; statics are never dropped, so the end of the process closes it.
     _lifeline: ChildStdin,
 }
 
-static SERVER: LazyLock<Option<Server>> = LazyLock::new(start);
+static SERVER: LazyLock<Option<Server>> = LazyLock::new(|| start("-c synchronous_commit=off"));
+
+/// A server of one test's own, which may be cut down and started again. Its commits outlive that.
+pub struct Own(Server);
+
+impl Own {
+    /// Starts one. `None`, with a message, where the machine has no PostgreSQL binaries.
+    pub fn start() -> Option<Self> {
+        start("").map(Self)
+    }
+
+    /// The URL of a fresh, empty database there.
+    pub fn database(&self) -> String {
+        self.0.make_database()
+    }
+
+    /// Cuts it down in the middle of whatever it does.
+    pub fn cut_down(&self) {
+        self.control(&["--mode", "immediate", "stop"]);
+    }
+
+    /// Starts it again: it recovers first.
+    pub fn start_again(&self) {
+        self.control(&["--wait", "--log", "log", "start"]);
+    }
+
+    fn control(&self, args: &[&str]) {
+        let Server { binaries, folder, .. } = &self.0;
+        let opts = std::fs::read_to_string(Path::new(folder).join("data/postmaster.opts"));
+        let mut command = as_unprivileged(&binaries.join("pg_ctl").to_string_lossy());
+        command.current_dir(folder).arg("--pgdata").arg("data").args(args);
+        if args.contains(&"start") {
+            // What the server was first started with, as it wrote that down itself.
+            let opts = opts.expect("a server writes down how it was started");
+            let options: Vec<&str> = opts.trim().split(" \"").skip(1).map(|word| word.trim_end_matches('"')).collect();
+            let options: Vec<&str> = options.into_iter().skip_while(|word| !word.starts_with("-c")).collect();
+            command.args(["--options", &options.join(" ")]);
+        }
+        let done = command.stdout(Stdio::null()).status().expect("pg_ctl lies beside initdb");
+        assert!(done.success(), "pg_ctl {args:?}");
+    }
+}
 
 /// The URL of a fresh, empty database; each call makes another. `None`, with a message, where the machine has no PostgreSQL
 /// binaries; under `AFTERWORD_TEST_ALL=1` their absence fails the test.
 pub fn database() -> Option<String> {
-    let server = SERVER.as_ref()?;
-    let mut count = server.databases.lock().unwrap_or_else(PoisonError::into_inner);
-    *count += 1;
-    let name = format!("t_{count}");
-    let made = Command::new(server.binaries.join("psql"))
-        .args(["--host", "127.0.0.1", "--port", &server.port, "--username", "afterword", "--no-psqlrc", "--quiet"])
-        .args(["--dbname", "postgres", "--command", &format!("CREATE DATABASE {name}")])
-        .output()
-        .expect("psql lies beside initdb");
-    assert!(made.status.success(), "CREATE DATABASE {name}: {}", String::from_utf8_lossy(&made.stderr));
-    Some(format!("postgres://afterword@127.0.0.1:{}/{name}", server.port))
+    SERVER.as_ref().map(Server::make_database)
+}
+
+impl Server {
+    fn make_database(&self) -> String {
+        let mut count = self.databases.lock().unwrap_or_else(PoisonError::into_inner);
+        *count += 1;
+        let name = format!("t_{count}");
+        let made = Command::new(self.binaries.join("psql"))
+            .args(["--host", "127.0.0.1", "--port", &self.port, "--username", "afterword", "--no-psqlrc", "--quiet"])
+            .args(["--dbname", "postgres", "--command", &format!("CREATE DATABASE {name}")])
+            .output()
+            .expect("psql lies beside initdb");
+        assert!(made.status.success(), "CREATE DATABASE {name}: {}", String::from_utf8_lossy(&made.stderr));
+        format!("postgres://afterword@127.0.0.1:{}/{name}", self.port)
+    }
 }
 
 /// Says that a test skips because `what` is absent; under `AFTERWORD_TEST_ALL=1` the absence fails the test.
@@ -74,7 +121,7 @@ pub fn absent(what: &str) {
 }
 
 #[allow(clippy::zombie_processes, reason = "the keeper outlives this process, that is its use")]
-fn start() -> Option<Server> {
+fn start(settings: &str) -> Option<Server> {
     let Some(binaries) = find_binaries() else {
         absent("no initdb, pg_ctl, postgres and psql on PATH or in /usr/lib/postgresql (Debian: postgresql)");
         return None;
@@ -84,6 +131,7 @@ fn start() -> Option<Server> {
         .args(["-c", KEEPER, "keeper"])
         .args(free_ports())
         .env("PATH", format!("{}:{path}", binaries.display()))
+        .env("SETTINGS", settings)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .process_group(0)
@@ -93,12 +141,13 @@ fn start() -> Option<Server> {
     let mut answer = BufReader::new(keeper.stdout.take().expect("stdout is piped"));
     let mut line = String::new();
     answer.read_line(&mut line).expect("the keeper answers in UTF-8");
-    let Some(port) = line.strip_prefix("ready ") else {
+    let Some((port, folder)) = line.strip_prefix("ready ").and_then(|said| said.trim().split_once(' ')) else {
         let mut rest = String::new();
         answer.read_to_string(&mut rest).expect("the keeper answers in UTF-8");
         panic!("PostgreSQL of {} did not start: {line}{rest}", binaries.display());
     };
-    Some(Server { binaries, port: port.trim().to_owned(), databases: Mutex::new(0), _lifeline: lifeline })
+    let (port, folder) = (port.to_owned(), folder.to_owned());
+    Some(Server { binaries, port, folder, databases: Mutex::new(0), _lifeline: lifeline })
 }
 
 /// The folder that holds all the binaries: one on PATH, else the newest of Debian's.

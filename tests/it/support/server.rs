@@ -16,7 +16,7 @@ use afterword::scorers::custom::Customs;
 use afterword::scorers::external::{ExternalClient, ExternalSettings};
 use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
-use afterword::store::{Caps, Store, StoreSettings};
+use afterword::store::{Caps, Retention, Store, StoreSettings};
 use afterword::worker::schedule::Schedule;
 use afterword::worker::{self, Worker, WorkerSettings};
 use secrecy::ExposeSecret as _;
@@ -177,6 +177,7 @@ fn customs(allow_private: bool) -> Customs {
 pub fn worker_settings() -> WorkerSettings {
     let backoff = Backoff { first: Micros::seconds(1), longest: Micros::seconds(10) };
     WorkerSettings {
+        retention: Retention::default(),
         root_grace: Micros::seconds(60),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },

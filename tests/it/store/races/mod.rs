@@ -3,6 +3,7 @@
 //! these databases, so that one would stand still until the test gives up, instead of being mended by a retry.
 
 mod arrivals;
+mod pruning;
 mod work;
 
 use std::future::Future;

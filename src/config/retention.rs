@@ -1,0 +1,34 @@
+//! `[retention]`: how long things are kept.
+
+use serde::{Deserialize, Serialize};
+
+use super::setting::{Allowed, Setting};
+
+/// How long things are kept, in days. 0 is for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// The spans of a session, since its last arrival.
+    pub spans_days: i64,
+    /// Verdicts, but for the latest of each group while its session has spans.
+    pub verdicts_days: i64,
+    /// The ledger of judge calls.
+    pub ledger_days: i64,
+    /// Answers of judges.
+    pub outcomes_days: i64,
+    /// Occurrences of signals.
+    pub occurrences_days: i64,
+    /// Re-sweeps that have ended.
+    pub resweeps_days: i64,
+}
+
+const DAYS: Allowed = Allowed::Whole(0, 36_500);
+
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting { key: "spans_days", allowed: DAYS },
+    Setting { key: "verdicts_days", allowed: DAYS },
+    Setting { key: "ledger_days", allowed: DAYS },
+    Setting { key: "outcomes_days", allowed: DAYS },
+    Setting { key: "occurrences_days", allowed: DAYS },
+    Setting { key: "resweeps_days", allowed: DAYS },
+];

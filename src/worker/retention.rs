@@ -1,0 +1,64 @@
+//! Retention: what is kept too long goes, in small batches, a walk an hour.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Worker;
+use crate::store::{Pruned, Retention, StoreError};
+
+/// How long between two walks.
+const BETWEEN_WALKS: Duration = Duration::from_hours(1);
+/// How long between two batches in which something went, so that ingest and judging find the writer free.
+const BETWEEN_BATCHES: Duration = Duration::from_millis(20);
+/// How many sessions are looked at in one batch, and how many records of each kind go in one.
+const BATCH: usize = 100;
+
+/// Prunes until `cancel`; at once and for ever nothing where everything is kept.
+pub(super) async fn run(worker: &Worker, cancel: &CancellationToken) {
+    if worker.settings.retention == Retention::default() {
+        return;
+    }
+    loop {
+        let pruned = tokio::select! {
+            () = cancel.cancelled() => return,
+            pruned = worker.prune() => pruned,
+        };
+        match pruned {
+            Ok(pruned) if pruned == Pruned::default() => {}
+            Ok(pruned) => {
+                tracing::info!(sessions = pruned.sessions, verdicts = pruned.verdicts, "pruned what is past retention");
+            }
+            Err(error) => tracing::warn!(%error, "pruning stopped; it goes on within an hour"),
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(BETWEEN_WALKS) => {}
+        }
+    }
+}
+
+impl Worker {
+    /// One walk over everything that may be too old.
+    async fn prune(&self) -> Result<Pruned, StoreError> {
+        let retention = self.settings.retention;
+        let mut all = Pruned::default();
+        let mut after = None;
+        loop {
+            let (pruned, next) = self.store.prune_sessions(retention, after.as_ref(), BATCH, self.clock.now()).await?;
+            all.sessions += pruned.sessions;
+            all.verdicts += pruned.verdicts;
+            if pruned != Pruned::default() {
+                tokio::time::sleep(BETWEEN_BATCHES).await;
+            }
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        while self.store.prune_records(retention, BATCH, self.clock.now()).await? > 0 {
+            tokio::time::sleep(BETWEEN_BATCHES).await;
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,268 @@
+//! What is checked at every step: each commit against the model, each question against the answers that are kept, and, when
+//! everything has come to rest, that all that is owed was paid.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::model::{self, Group, Model, Row, RowKey, Share};
+use super::world::{GRACE, Kind, Seen, World, name_of};
+use crate::clock::Clock as _;
+use crate::domain::assessment::Ending;
+use crate::domain::group::MemberKind;
+use crate::domain::time::Timestamp;
+use crate::domain::verdict::Verdict;
+use crate::store::{Claimed, SessionEnd, Try};
+use crate::test_support::steps::{At, Stop};
+
+/// What a reader of these sessions sees at this moment.
+pub(super) fn seen(model: &Model, claims: &[Claimed], at: Timestamp) -> BTreeMap<String, Arc<Seen>> {
+    let seen = |claim: &Claimed| {
+        let session = model.sessions.get(claim.session.as_str()).cloned();
+        let seen = Seen { session, groups: model.groups.clone(), rubrics: model.rubrics.clone(), at };
+        (name_of(claim), Arc::new(seen))
+    };
+    claims.iter().map(seen).collect()
+}
+
+/// A task's transaction was committed.
+pub(super) async fn committed(world: &mut World<'_>, task: u64, ran: &[&str]) {
+    match world.tasks.get(&task).map(|task| &task.kind) {
+        Some(Kind::Send(pieces, now)) => {
+            let (pieces, now) = (pieces.clone(), *now);
+            world.model.arrive(&pieces, now);
+        }
+        Some(Kind::Edit) => read_catalogue(world).await,
+        Some(Kind::Record(ends)) if ran.contains(&"FENCE") => {
+            let ends = ends.clone();
+            recorded(world, &ends).await;
+        }
+        _ => {}
+    }
+    if ran.contains(&"INSERT_ANSWER") {
+        read_answers(world).await;
+    }
+    let leases = ["CLAIM", "TAKE_OVER", "REQUEUE", "DEQUEUE", "RELEASE"];
+    if leases.iter().any(|statement| ran.contains(statement)) {
+        let rows = world.store.rows("SELECT session_id, lease_token FROM queue WHERE lease_token IS NOT NULL", 2).await;
+        world.model.leases = rows.into_iter().map(|mut row| (row.remove(0), row.remove(0))).collect();
+    }
+}
+
+async fn read_catalogue(world: &mut World<'_>) {
+    let groups = "SELECT group_id, spec, deleted_at FROM scorer_groups";
+    world.model.groups = BTreeMap::new();
+    for row in world.store.rows(groups, 3).await {
+        let spec = serde_json::from_str(&row[1]).expect("a group");
+        world.model.groups.insert(row[0].clone(), Group { spec, deleted: !row[2].is_empty() });
+    }
+    for row in world.store.rows("SELECT scorer_id, CAST(version AS TEXT) FROM scorers", 2).await {
+        if let Some(judge) = world.judges.iter().position(|id| *id == row[0]) {
+            let version = row[1].parse().expect("a version");
+            world.model.rubrics.insert(row[0].clone(), super::script::rubric(judge as u64, version));
+        }
+    }
+}
+
+async fn read_answers(world: &mut World<'_>) {
+    for row in world.store.rows("SELECT answer FROM outcomes", 1).await {
+        let (_, question) = row[0].split_once("\"q").expect("answers say what was asked");
+        let question = format!("q{}", question.split('"').next().unwrap_or_default());
+        world.model.kept.entry(question).or_insert(world.step);
+    }
+}
+
+/// A judge is asked: nothing that is paid for already, and nothing that its process is asking at this moment.
+pub(super) fn asked(world: &mut World<'_>, stop: &Stop, question: &str) {
+    world.tally.asked_again += u64::from(!world.model.asked.insert(question.to_owned()));
+    let task = &world.tasks[&stop.task];
+    if let Some(kept) = world.model.kept.get(question) {
+        // Only taking a slot of the budget lies between looking for an answer and asking.
+        let unseen = world.has_budget && task.looked.is_some_and(|looked| looked < *kept);
+        assert!(unseen, "{question} is asked again although its answer is kept");
+    }
+    for other in world.sim.stops() {
+        if let At::Ask { system, user } = &other.at
+            && other.ticket != stop.ticket
+            && super::script::question(system, user) == question
+        {
+            assert_ne!(world.tasks[&other.task].process, task.process, "{question} is being asked already");
+        }
+    }
+    let Kind::Assess(claim, seen) = &task.kind else { panic!("only assessing asks") };
+    let words: Vec<String> = seen.content().words().iter().map(u64::to_string).collect();
+    assert!(question.ends_with(&format!(":{}", words.join(","))), "{question} is not about {words:?}");
+    let session = claim.session.as_str();
+    let content = seen.content();
+    let wanted = seen.groups.iter().any(|(id, group)| group.wants(id, session, &content));
+    assert!(wanted, "{question} is asked for {session}, which no group wants judged");
+}
+
+/// A session was assessed.
+pub(super) fn assessed(world: &mut World<'_>, end: &SessionEnd, failed: bool) {
+    for attempt in &end.tries {
+        world.tally.withdrawn += u64::from(matches!(attempt.ending, Ending::Withdrawn { .. }));
+        let unchanged = attempt.verdict.is_none() && matches!(attempt.ending, Ending::Covered { .. });
+        world.tally.unchanged += u64::from(unchanged);
+        if let Ending::Erred { error, .. } = &attempt.ending {
+            assert!(failed, "a try erred although nothing was in its way: {error}");
+        }
+    }
+}
+
+/// Ends of work were recorded: what is new in history must be what the model says, and what was there must be as it was.
+async fn recorded(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)]) {
+    let refused = world.store.rows("SELECT last_error FROM assessments WHERE last_error LIKE '%refused:%'", 1).await;
+    assert!(refused.is_empty(), "{refused:?}");
+    let history = read_history(world).await;
+    for (key, row) in &world.model.verdicts {
+        assert_eq!(history.get(key), Some(row), "history changed at {key:?}");
+    }
+    let new: Vec<(RowKey, Row)> =
+        history.into_iter().filter(|(key, _)| !world.model.verdicts.contains_key(key)).collect();
+    for (key, row) in &new {
+        // Two ends of one session may be handed in at once; only that of the present holder counts.
+        let holder = world.model.leases.get(&key.0);
+        let ends = ends.iter().filter(|(end, _)| name_of(&end.claim) == key.0 && holder == Some(&end.claim.token));
+        let (_, seen, verdict) = ends
+            .flat_map(|(end, seen)| end.tries.iter().map(move |attempt| (end, seen, attempt.verdict.as_ref())))
+            .find_map(|(end, seen, verdict)| verdict.filter(|it| is_at(it, key)).map(|verdict| (end, seen, verdict)))
+            .unwrap_or_else(|| panic!("{key:?} was recorded by nobody who holds the session"));
+        admissible(world, key, seen);
+        rated(world, key, row, seen, verdict);
+    }
+    for (key, row) in new {
+        alert(world, ends, &key, &row);
+        world.tell(|| format!("verdict {key:?}: {:?}", row.rating));
+        world.tally.verdicts += 1;
+        world.tally.incomplete += u64::from(row.incomplete);
+        world.model.waiting.remove(&(key.0.clone(), key.1.clone()));
+        world.model.verdicts.insert(key, row);
+    }
+    for (end, _) in
+        ends.iter().filter(|(end, _)| world.model.leases.get(&name_of(&end.claim)) == Some(&end.claim.token))
+    {
+        for Try { group, ending, .. } in &end.tries {
+            if let Ending::Deferred { held: false, .. } = ending {
+                let pair = (name_of(&end.claim), group.to_string());
+                world.model.waiting.entry(pair).or_insert(world.clock.now());
+            }
+        }
+    }
+}
+
+fn is_at(verdict: &Verdict, key: &RowKey) -> bool {
+    verdict.group.as_str() == key.1 && (verdict.read.revision, verdict.read.round, 0) == (key.2, key.3, key.4)
+}
+
+/// It was to be judged: quiet, kept by the sample, long enough, of a group that lives, and not what was judged before.
+fn admissible(world: &World<'_>, key: &RowKey, seen: &Seen) {
+    let session = seen.session.as_ref().expect("a session that was read");
+    assert_eq!(session.revision(), key.2, "{key:?} is not the revision that was read");
+    let group = &seen.groups[&key.1];
+    assert!(group.wants(&key.1, &key.0, &seen.content()), "{key:?} was not to be judged");
+    let idle = group.spec.online.as_ref().map_or(0, |online| online.idle_seconds);
+    assert!(session.is_quiet(idle, GRACE, seen.at), "{key:?} was judged while it was active");
+    assert!(world.model.groups[&key.1].is_live(), "{key:?} was recorded for a group that is off");
+    if let Some((last, _)) = world.model.last(&key.0, &key.1) {
+        assert!(last < key, "{key:?} was recorded after {last:?}");
+        let session = &world.model.sessions[&key.0];
+        assert_ne!(session.content_at(last.2), session.content_at(key.2), "{key:?} says again what {last:?} said");
+    }
+}
+
+/// It says what the model says.
+fn rated(world: &World<'_>, key: &RowKey, row: &Row, seen: &Seen, verdict: &Verdict) {
+    let spec = &seen.groups[&key.1].spec;
+    let content = seen.content();
+    assert_eq!(spec.members.len(), verdict.members.len(), "every member is on the verdict");
+    let mut missing = false;
+    let shares: Vec<Share> = spec
+        .members
+        .iter()
+        .zip(&verdict.members)
+        .map(|(member, report)| {
+            let goodness = match member.kind {
+                MemberKind::Pattern => Some(f64::from(u8::from(!content.heads.iter().any(|head| head.is_bad())))),
+                _ => model::judged(seen.rubrics[&member.ref_id], &content.words()).map(|it| f64::from(it) / 10.0),
+            };
+            let answered = !report.outcome.is_transient();
+            missing |= !answered;
+            let unreadable = report.outcome.reason().is_some_and(|reason| reason.contains("could not be read"));
+            let goodness = goodness.filter(|_| answered && !unreadable);
+            let said = report.outcome.goodness().map(crate::domain::outcome::Goodness::get);
+            assert_eq!(said, goodness, "{key:?}: {report:?}");
+            (goodness, member.weight, member.gate)
+        })
+        .collect();
+    assert_eq!(row.rating, model::rating(&shares), "{key:?} of {shares:?}");
+    assert_eq!(row.incomplete, missing, "{key:?} of {shares:?}");
+    if missing && !model::gate_failed(&shares) && world.panel_wait.get() > 0 {
+        let since = world.model.waiting.get(&(key.0.clone(), key.1.clone()));
+        let waited = since.is_some_and(|since| seen.at - *since >= world.panel_wait);
+        assert!(waited, "{key:?} is incomplete, but its panel was waited for since {since:?} only");
+    }
+}
+
+/// A rating below the threshold raises the signal, unless the session has moved on.
+fn alert(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)], key: &RowKey, row: &Row) {
+    let holder = world.model.leases.get(&key.0);
+    let seen = ends.iter().find(|(end, _)| holder == Some(&end.claim.token)).map(|(_, seen)| seen);
+    let Some(threshold) =
+        seen.and_then(|seen| seen.groups[&key.1].spec.online.as_ref()).and_then(|online| online.alert_threshold)
+    else {
+        return;
+    };
+    if row.rating.is_some_and(|rating| rating < threshold) && world.model.sessions[&key.0].revision() == key.2 {
+        *world.model.alerts.entry(key.1.clone()).or_default() += 1;
+    }
+}
+
+async fn read_history(world: &World<'_>) -> BTreeMap<RowKey, Row> {
+    const VERDICTS: &str = "SELECT session_id, group_id, CAST(revision AS TEXT), CAST(round AS TEXT), CAST(sequence AS TEXT),
+            CAST(rating AS TEXT), CAST(incomplete AS TEXT),
+            concat_ws('|', verdict_id, group_version, mean, coverage, gated_by, justification, anchor_trace_id, last_turn_at,
+                turns, spans, created_at, (SELECT group_concat(concat_ws(',', position, outcome, goodness, detail)) FROM
+                verdict_members m WHERE m.session_id = v.session_id AND m.group_id = v.group_id
+                    AND m.revision = v.revision AND m.round = v.round AND m.sequence = v.sequence))
+        FROM verdicts v";
+    let number = |text: &String| text.parse::<i64>().expect("a number");
+    let read = |row: Vec<String>| {
+        let key = (row[0].clone(), row[1].clone(), number(&row[2]), number(&row[3]), number(&row[4]));
+        let rating = (!row[5].is_empty()).then(|| row[5].parse().expect("a rating"));
+        (key, Row { rating, incomplete: row[6] == "1", text: row[7].clone() })
+    };
+    world.store.rows(VERDICTS, 8).await.into_iter().map(read).collect()
+}
+
+/// Whether nothing is left to do, now or later.
+pub(super) async fn is_at_rest(world: &World<'_>) -> bool {
+    const LEFT: &str = "SELECT CAST((SELECT COUNT(*) FROM queue) + (SELECT COUNT(*) FROM reconsiderations)
+        + (SELECT COUNT(*) FROM sessions WHERE check_at IS NOT NULL) AS TEXT)";
+    world.store.rows(LEFT, 1).await[0][0] == "0"
+}
+
+/// Every pair that is to be judged has a verdict on its present content; signals were raised as often as they should.
+pub(super) async fn all_is_paid(world: &World<'_>) {
+    for (name, session) in &world.model.sessions {
+        for (id, group) in &world.model.groups {
+            if !group.wants(id, name, &session.content()) {
+                continue;
+            }
+            let last = world.model.last(name, id);
+            let (key, _) = last.unwrap_or_else(|| panic!("{name} was never judged by {id}"));
+            let present = session.content();
+            assert_eq!(*session.content_at(key.2), present, "{name} has grown since {id} judged it last, at {key:?}");
+        }
+    }
+    let alerts = "SELECT pattern_key, CAST(SUM(occurrence_count) AS TEXT) FROM signals GROUP BY pattern_key";
+    let raised: BTreeMap<String, i64> = world
+        .store
+        .rows(alerts, 2)
+        .await
+        .into_iter()
+        .map(|row| (row[0].trim_start_matches("scorer-group:").to_owned(), row[1].parse().expect("a number")))
+        .collect();
+    assert_eq!(raised, world.model.alerts, "signals");
+    let ledger = "SELECT CAST(COUNT(*) AS TEXT) FROM judge_calls WHERE kind <> 'live'";
+    assert_eq!(world.store.rows(ledger, 1).await[0][0], "0");
+}
