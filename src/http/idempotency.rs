@@ -10,6 +10,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
 use super::Api;
@@ -91,7 +93,7 @@ fn digest(parts: &Parts, body: &[u8]) -> String {
     }
     digest.update([0, 0]);
     digest.update(body);
-    digest.finalize().iter().fold(String::with_capacity(64), |text, byte| format!("{text}{byte:02x}"))
+    URL_SAFE_NO_PAD.encode(digest.finalize())
 }
 
 /// Keeps the answer of a request that made something; one that did not may be sent again.

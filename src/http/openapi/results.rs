@@ -132,7 +132,7 @@ pub(super) const SESSIONS: Resource = Resource {
         ),
         (
             "Estimate",
-            "{matched: whole, sampled: whole, covered: whole, toJudge: whole, judgeCalls: whole, cost: number|null}",
+            "{matched: whole, sampled: whole, covered: whole, pruned: whole, toJudge: whole, judgeCalls: whole, cost: number|null}",
         ),
     ],
 };
