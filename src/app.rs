@@ -9,6 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::domain::access::KeyState;
 use crate::domain::assessment::RetryPolicy;
+use crate::domain::delivery::DeliveryPolicy;
 use crate::domain::ids::GroupId;
 use crate::domain::judge::{Model, ModelTable};
 use crate::domain::quarantine;
@@ -16,6 +17,7 @@ use crate::domain::retry::Backoff;
 use crate::domain::time::Micros;
 use crate::entropy::{Entropy, OsEntropy};
 use crate::ingest::writer::{Writer, WriterSettings};
+use crate::notify::{self, Notifier, NotifySettings};
 use crate::scorers::code::{CodeScorers, CodeSettings};
 use crate::scorers::custom::Customs;
 use crate::scorers::external::{ExternalClient, ExternalSettings};
@@ -23,7 +25,7 @@ use crate::scorers::guard::{Outgoing, OutgoingSettings};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
 use crate::scorers::{self, Limits, Provider};
 use crate::store::{Caps, DailyLimits, Project, Retention, Store, StoreError, StoreSettings};
-use crate::worker::{Scheduled, Worker, WorkerSettings};
+use crate::worker::{DeliverSettings, Deliverer, Scheduled, Worker, WorkerSettings};
 
 /// Everything that a command needs, opened.
 #[derive(Debug)]
@@ -151,6 +153,16 @@ impl App {
         let (clock, entropy) = (self.any_clock(), Arc::clone(&self.entropy));
         Ok(Worker::new(self.store.clone(), clock, entropy, judges, customs, settings))
     }
+
+    /// The deliverer that tells receivers.
+    ///
+    /// # Errors
+    /// TLS can't be set up.
+    pub fn deliverer(&self) -> Result<Arc<Deliverer>, String> {
+        let (clock, entropy) = (self.any_clock(), Arc::clone(&self.entropy));
+        let notifier = notifier(&self.config)?;
+        Ok(Deliverer::new(self.store.clone(), clock, entropy, notifier, deliver_settings(&self.config)))
+    }
 }
 
 impl App {
@@ -230,6 +242,41 @@ pub fn customs(config: &Config) -> Result<Customs, String> {
     Ok(Customs { external: Arc::new(external), code: Arc::new(code_scorers(&config.code)?) })
 }
 
+/// Where receivers are told of events.
+///
+/// # Errors
+/// TLS can't be set up.
+pub fn notifier(config: &Config) -> Result<Notifier, String> {
+    let Config { outgoing, deliveries, server, .. } = config;
+    let rules = OutgoingSettings { allow_private: outgoing.allow_private, ..OutgoingSettings::default() };
+    scorers::install_tls();
+    let public_url = match deliveries.public_url.as_str() {
+        "" => format!("http://{}", server.listen),
+        url => url.to_owned(),
+    };
+    Ok(Notifier::new(Outgoing::new(rules)?, NotifySettings { public_url, timeout: notify::TIMEOUT }))
+}
+
+/// How a configuration has deliveries sent.
+pub fn deliver_settings(config: &Config) -> DeliverSettings {
+    let deliveries = &config.deliveries;
+    DeliverSettings {
+        policy: DeliveryPolicy {
+            backoff: Backoff { first: deliveries.retry_first, longest: deliveries.retry_longest },
+            max_attempts: deliveries.max_attempts,
+            give_up_after: deliveries.give_up_after,
+        },
+        max_concurrency: deliveries.max_concurrency,
+        lease: RECEIVER_LEASE,
+        keep: deliveries.keep,
+        grace: config.shutdown.grace,
+    }
+}
+
+/// How long a receiver is held: well over the time that one attempt may take, and short, since it is what a receiver waits for
+/// after its worker died.
+const RECEIVER_LEASE: Micros = Micros::seconds(20);
+
 /// The code scorers of a configuration. Their workers are processes of this program.
 ///
 /// # Errors
@@ -283,6 +330,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
     let sweep = &config.sweep;
     WorkerSettings {
         root_grace: sweep.root_grace,
+        failing_after: config.deliveries.failing_after,
         retry: RetryPolicy {
             errors: Backoff { first: sweep.retry_first, longest: sweep.retry_longest },
             deferrals: Backoff { first: sweep.defer_first, longest: sweep.defer_longest },

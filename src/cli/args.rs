@@ -1,4 +1,6 @@
 //! The command line: its commands and their options. `--help` is written here.
+//!
+//! Over 450 lines, a third of them tests: the options of one command are found beside those of the others.
 
 #![allow(clippy::doc_markdown, reason = "the texts here are printed as they stand, where backticks would be noise")]
 
@@ -6,7 +8,13 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-pub use super::bench::{BenchApiArgs, BenchEmptySweepArgs, BenchIngestArgs, BenchStartArgs, BenchSweepArgs};
+pub use super::bench::{
+    BenchApiArgs, BenchEmptySweepArgs, BenchEvalArgs, BenchIngestArgs, BenchStartArgs, BenchSweepArgs,
+};
+pub use super::delivery_args::{
+    DeliveriesCommand, DeliveriesListArgs, ReceiverTestArgs, ReceiversCommand, ReceiversListArgs, RedeliverArgs,
+};
+pub use super::eval::EvalArgs;
 use super::exit;
 pub use super::keys::KeyCommand;
 pub use super::pause::{PauseArgs, ResumeArgs};
@@ -57,6 +65,10 @@ pub enum Command {
     ///
     /// Orders it and carries it out, behind live work; when interrupted, any worker goes on with it. Earlier verdicts stay.
     Resweep(ResweepArgs),
+    /// Grade an agent's answers to a dataset, and gate a release by them
+    ///
+    /// By the recipe that grades live conversations. An interrupted run goes on with --resume, and nothing is judged twice.
+    Eval(Box<EvalArgs>),
     /// Let a scorer group rest: what is due for it stays due
     Pause(PauseArgs),
     /// Let a paused scorer group go on
@@ -79,6 +91,12 @@ pub enum Command {
     Recompose(RecomposeArgs),
     /// Print a group's figures over a period, with bars
     Summary(SummaryArgs),
+    /// List what receivers were sent and are owed, or send it once more
+    #[command(subcommand)]
+    Deliveries(DeliveriesCommand),
+    /// List the receivers of a project, or try one out
+    #[command(subcommand)]
+    Receivers(ReceiversCommand),
     /// Bring the database to this version and exit
     Migrate,
     /// Check the configuration and print what is in effect, without secrets
@@ -240,6 +258,8 @@ pub enum BenchCommand {
     Scorers(BenchScorersArgs),
     /// A sweep whose sessions a judge is asked about, at an endpoint that answers after a while
     Judge(BenchJudgeArgs),
+    /// A dataset run whose rows a judge is asked about, at an endpoint that answers after a while
+    Eval(BenchEvalArgs),
     /// Spans over HTTP: batches beside raw inserts of the same rows, and one a request
     Ingest(BenchIngestArgs),
     /// Reads of the API while a sweep runs flat out
@@ -356,6 +376,19 @@ mod tests {
         assert_eq!(command("demo"), Command::Demo(DemoArgs { keep: None }));
         let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into() };
         assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
+        let list = DeliveriesListArgs {
+            receiver: Some("r".into()),
+            state: Some("dead".into()),
+            limit: 50,
+            project: "Default".into(),
+        };
+        let list = Command::Deliveries(DeliveriesCommand::List(list));
+        assert_eq!(command("deliveries list --receiver r --state dead"), list);
+        let again = RedeliverArgs { id: None, dead: Some("r".into()), project: "Shop".into() };
+        let again = Command::Deliveries(DeliveriesCommand::Redeliver(again));
+        assert_eq!(command("deliveries redeliver --dead r --project Shop"), again);
+        let test = ReceiverTestArgs { id: "r".into(), project: "Default".into() };
+        assert_eq!(command("receivers test r"), Command::Receivers(ReceiversCommand::Test(test)));
         let key = KeyCreateArgs {
             project: "Default".into(),
             name: "ci".into(),
@@ -412,7 +445,14 @@ mod tests {
     #[test]
     fn ids_that_no_session_can_have_and_missing_arguments_are_usage_errors() {
         let long = "x".repeat(513);
-        for line in [format!("sample {long} g"), "sample s".into(), "import".into(), "bench sweep --turns 1".into()] {
+        for line in [
+            format!("sample {long} g"),
+            "sample s".into(),
+            "import".into(),
+            "bench sweep --turns 1".into(),
+            "deliveries redeliver".into(),
+            "deliveries redeliver a --dead r".into(),
+        ] {
             assert_eq!(read(&line).unwrap_err().exit_code(), 2, "{line}");
         }
         assert_eq!(read("swep").unwrap_err().kind(), ErrorKind::InvalidSubcommand);

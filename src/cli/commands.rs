@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
+use super::args::{Args, Command, EvalArgs, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
-    ExitCode, bench, check_config, compose, demo, explain, fail, import, keys, pause, preview, print, reports, resweep,
-    sample, serve,
+    ExitCode, bench, check_config, compose, deliveries, demo, eval, explain, fail, import, keys, pause, preview, print,
+    reports, resweep, sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
@@ -68,9 +68,12 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Import(_)
         | Command::Sweep(_)
         | Command::Resweep(_)
+        | Command::Eval(_)
         | Command::Recompose(_)
         | Command::Summary(_)
         | Command::Explain(_)
+        | Command::Deliveries(_)
+        | Command::Receivers(_)
         | Command::Sample(_)
         | Command::Pause(_)
         | Command::Resume(_)
@@ -94,12 +97,15 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         Command::Import(args) => imported(&import::run(&app, args, style).await),
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Resweep(args) => Box::pin(judge_again(&app, args, style)).await,
+        Command::Eval(args) => Box::pin(evaluate(&app, args, style)).await,
         Command::Recompose(args) => reported(reports::recompose(&app, args, style).await),
         Command::Summary(args) => reported(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
+        Command::Deliveries(command) => ended(deliveries::deliveries(&app, command, style).await),
+        Command::Receivers(command) => ended(deliveries::receivers(&app, command, style).await),
         Command::Sample(SampleArgs { stored: Some(SampleCommand::Preview(args)), .. }) => match app.worker() {
             Ok(worker) => ended(preview::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
@@ -194,6 +200,25 @@ async fn judge_again(app: &App, args: &ResweepArgs, style: Style) -> ExitCode {
     match lifecycle::stop_on_signals() {
         Ok(cancel) => ended(resweep::run(app, &worker, args, style, &cancel).await),
         Err(error) => fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    }
+}
+
+async fn evaluate(app: &App, args: &EvalArgs, style: Style) -> ExitCode {
+    let worker = match app.worker() {
+        Ok(worker) => worker,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
+    let cancel = match lifecycle::stop_on_signals() {
+        Ok(cancel) => cancel,
+        Err(error) => return fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    };
+    match eval::run(app, &worker, args, style, &cancel).await {
+        Ok(eval::Ended::Passed(answer)) => print(&answer),
+        Ok(eval::Ended::Failed(answer)) => {
+            print(&answer);
+            ExitCode::Gate
+        }
+        Err(error) => fail(ExitCode::Failed, &format!("{error:#}")),
     }
 }
 

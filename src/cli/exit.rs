@@ -15,14 +15,24 @@ pub enum ExitCode {
     Database,
     /// It was done, but for a part that was refused and is named.
     Partly,
+    /// An evaluation was carried out, and its gate failed.
+    Gate,
     /// A second signal to stop came before the work under way was finished.
     Interrupted,
 }
 
 impl ExitCode {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Fine, Self::Failed, Self::Usage, Self::Config, Self::Database, Self::Partly, Self::Interrupted];
+    pub const ALL: [Self; 8] = [
+        Self::Fine,
+        Self::Failed,
+        Self::Usage,
+        Self::Config,
+        Self::Database,
+        Self::Partly,
+        Self::Gate,
+        Self::Interrupted,
+    ];
 
     /// The number that the shell sees.
     pub const fn code(self) -> u8 {
@@ -33,6 +43,7 @@ impl ExitCode {
             Self::Config => 3,
             Self::Database => 4,
             Self::Partly => 5,
+            Self::Gate => 6,
             Self::Interrupted => 130,
         }
     }
@@ -45,6 +56,7 @@ impl ExitCode {
             Self::Config => "the configuration is refused; the setting is named",
             Self::Database => "the database can't be reached or written, or is newer than this program",
             Self::Partly => "done, but for a part that was refused and is named (lines of an import, say)",
+            Self::Gate => "an evaluation was carried out, and its gate failed",
             Self::Interrupted => "stopped at once by a second signal, with work under way",
         }
     }
@@ -74,6 +86,6 @@ mod tests {
             assert!(help.contains(&format!("\n  {:<4} {}", code.code(), code.meaning())), "{code:?}");
         }
         numbers.dedup();
-        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 130]);
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 130]);
     }
 }

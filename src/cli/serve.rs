@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{ExitCode, fail, print};
 use crate::app::{App, FirstKey, FirstStartError, SWEEP_PATIENCE};
-use crate::http::{self, Api, ApiSettings, Connections, Rates};
+use crate::http::{self, Api, ApiSettings, Connections, Rates, StreamSettings};
 use crate::worker;
 
 /// Serves the API and judges quiet conversations.
@@ -24,6 +25,10 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         Ok(worker) => worker,
         Err(error) => return fail(ExitCode::Config, &error),
     };
+    let deliverer = match app.deliverer() {
+        Ok(deliverer) => deliverer,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
         Err(error) => {
@@ -37,6 +42,7 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         store: app.store.clone(),
         writer: app.writer(),
         worker: Arc::clone(&worker),
+        deliverer: Arc::clone(&deliverer),
         clock: app.any_clock(),
         entropy: Arc::clone(&app.entropy),
         stop: cancel.clone(),
@@ -46,7 +52,13 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
             requests_per_minute: app.config.server.requests_per_minute,
             lookback: app.config.sweep.lookback,
             sweep_patience: SWEEP_PATIENCE.to_std(),
+            secret_overlap: app.config.deliveries.secret_overlap,
+            stream: StreamSettings {
+                heartbeat: app.config.server.stream_heartbeat.to_std(),
+                patience: app.config.server.stream_patience.to_std(),
+            },
         },
+        streams: Arc::new(Semaphore::new(app.config.server.max_streams)),
         rates: Rates::default(),
     });
     let scheduled = match app.scheduled_resweeps().await {
@@ -61,16 +73,17 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         grace: app.config.shutdown.grace.to_std(),
     };
     let sweeping = worker::run(worker, app.config.sweep.schedule.clone(), cancel.clone());
+    let delivering = deliverer.run(cancel.clone());
     // Whichever ends first takes the other along: a service without its API, or without its sweep, is no service.
     let serving = async {
         http::serve(listener, http::router(api), cancel.clone(), connections).await;
         cancel.cancel();
     };
-    tokio::join!(serving, sweeping, ordering);
+    tokio::join!(serving, sweeping, ordering, delivering);
     ExitCode::Fine
 }
 
-/// Judges quiet conversations, without an API.
+/// Judges quiet conversations and delivers, without an API.
 pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
     let schedule = app.config.sweep.schedule.clone();
     if schedule.is_off() {
@@ -84,9 +97,13 @@ pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
         Ok(scheduled) => scheduled,
         Err(error) => return fail(ExitCode::Database, &error),
     };
+    let deliverer = match app.deliverer() {
+        Ok(deliverer) => deliverer,
+        Err(error) => return fail(ExitCode::Config, &error),
+    };
     tracing::info!(schedule = schedule.as_str(), "working");
     let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
-    tokio::join!(Box::pin(worker::run(worker, schedule, cancel)), ordering);
+    tokio::join!(Box::pin(worker::run(worker, schedule, cancel.clone())), ordering, deliverer.run(cancel));
     ExitCode::Fine
 }
 

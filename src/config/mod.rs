@@ -6,6 +6,7 @@
 
 mod code;
 mod database;
+mod deliveries;
 mod error;
 mod ingest;
 mod judge;
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use code::Code;
 pub use database::{Database, DatabaseUrl};
+pub use deliveries::Deliveries;
 pub use error::{ConfigError, Origin, Refusal};
 pub use ingest::Ingest;
 pub use judge::{Judge, JudgeModel};
@@ -64,6 +66,8 @@ pub struct Config {
     pub code: Code,
     /// Calls to addresses that users choose.
     pub outgoing: Outgoing,
+    /// Events on their way to receivers.
+    pub deliveries: Deliveries,
     /// What is hidden from judges where a project says nothing else.
     pub redact: Redact,
     /// How long things are kept.
@@ -75,7 +79,7 @@ pub struct Config {
 }
 
 /// Every section and its settings, in the order of `config.toml`.
-const SECTIONS: [(&str, &[Setting]); 12] = [
+const SECTIONS: [(&str, &[Setting]); 13] = [
     ("server", server::SETTINGS),
     ("database", database::SETTINGS),
     ("ingest", ingest::SETTINGS),
@@ -84,6 +88,7 @@ const SECTIONS: [(&str, &[Setting]); 12] = [
     ("judge", judge::SETTINGS),
     ("code", code::SETTINGS),
     ("outgoing", outgoing::SETTINGS),
+    ("deliveries", deliveries::SETTINGS),
     ("redact", redact::SETTINGS),
     ("retention", retention::SETTINGS),
     ("log", log::SETTINGS),
@@ -93,7 +98,7 @@ const SECTIONS: [(&str, &[Setting]); 12] = [
 impl Config {
     /// What is wrong with settings that are fine one by one but not together, as pairs of key and reason.
     fn contradictions(&self, now: Timestamp) -> Vec<(&'static str, String)> {
-        let Self { sweep, judge, code, .. } = self;
+        let Self { sweep, judge, code, deliveries, .. } = self;
         let mut found = Vec::new();
         let mut unless = |fine: bool, key: &'static str, reason: &str| {
             if !fine {
@@ -104,6 +109,11 @@ impl Config {
         unless(will_come, "sweep.schedule", "will never come again: its years have passed");
         unless(sweep.retry_first <= sweep.retry_longest, "sweep.retry_first", "must not be above sweep.retry_longest");
         unless(sweep.defer_first <= sweep.defer_longest, "sweep.defer_first", "must not be above sweep.defer_longest");
+        unless(
+            deliveries.retry_first <= deliveries.retry_longest,
+            "deliveries.retry_first",
+            "must not be above deliveries.retry_longest",
+        );
         unless(
             sweep.lease > judge.timeout,
             "sweep.lease",

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sha2::{Digest, Sha256};
 
 use super::content::{Speaker, text_of};
+use super::dataset::Reference;
 use super::ids::{SessionId, SpanId, TraceId};
 use super::span::{SpanBody, SpanKind, StoredSpan, ToolCall, hex};
 use super::time::Timestamp;
@@ -33,7 +34,7 @@ pub struct Turn {
 }
 
 /// The agent that held a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Agent {
     /// What identifies it: the client's agent id, else its name.
     pub id: String,
@@ -54,6 +55,8 @@ pub struct Conversation {
     pub span_count: usize,
     /// The spans of the anchor trace, the trace of the last turn, in time order.
     pub anchor: Vec<StoredSpan>,
+    /// What the answer is compared with, where this is a row of a dataset run: one query and its answer.
+    pub reference: Option<Reference>,
 }
 
 impl Agent {
@@ -89,7 +92,7 @@ impl Conversation {
         let mut anchor = anchor_trace.and_then(|trace_id| by_trace.remove(&trace_id)).unwrap_or_default();
         anchor.sort_by(|a, b| (a.at, &a.span.span_id).cmp(&(b.at, &b.span.span_id)));
         let turns = (1..).zip(turns).map(|(number, (turn, _))| Turn { number, ..turn }).collect();
-        Self { session, turns, agent, span_count, anchor }
+        Self { session, turns, agent, span_count, anchor, reference: None }
     }
 
     /// The trace of the last turn.

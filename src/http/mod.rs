@@ -5,6 +5,8 @@ mod approvals;
 mod auth;
 mod body;
 mod custom;
+mod datasets;
+mod deliveries;
 mod error;
 mod etag;
 mod evaluation_settings;
@@ -22,13 +24,17 @@ mod page;
 mod patterns;
 mod pause;
 mod projects;
+mod rail;
 mod rates;
+mod receivers;
 mod recompose;
 mod release;
 mod reports;
 mod request;
 mod resweeps;
 mod routes;
+mod run_wire;
+mod runs;
 mod sample;
 mod scorecards;
 mod scorers;
@@ -39,6 +45,7 @@ mod sessions;
 mod settings;
 mod signals;
 mod spans;
+mod stream;
 mod sweep;
 mod usage;
 mod wire;
@@ -46,6 +53,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -53,21 +61,25 @@ use crate::domain::time::Micros;
 use crate::entropy::Entropy;
 use crate::ingest::writer::Writer;
 use crate::store::Store;
+use crate::worker::Deliverer;
 use crate::worker::Worker;
 
 pub use openapi::document;
 pub use rates::Rates;
 pub use resweeps::Shown as ShownResweep;
 pub use routes::{Route, router, routes};
+pub use run_wire::RunDetail;
+pub use runs::{MOST_ROWS, TOLERANCE};
 pub use serve::{Connections, serve};
+pub use stream::StreamSettings;
 
 /// How the API behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiSettings {
     /// The largest body accepted, in bytes, as it was sent and after decompression.
     pub body_limit_bytes: usize,
-    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own, and re-compositions
-    /// have none.
+    /// How long a request may take before it is answered with an error. Sweeps have a limit of their own;
+    /// re-compositions, rows of dataset runs and their re-scoring have none.
     pub request_timeout: Duration,
     /// How many requests a minute each key may make, where its own limit says nothing; 0 is no limit.
     pub requests_per_minute: u32,
@@ -76,6 +88,10 @@ pub struct ApiSettings {
     /// How long a sweep by hand may go on before it is cut short; with the worker's grace it must end within the 300 seconds
     /// that clients wait.
     pub sweep_patience: Duration,
+    /// How long calls are signed with the secret before too, once it was rotated.
+    pub secret_overlap: Micros,
+    /// How readers of the rail are served.
+    pub stream: StreamSettings,
 }
 
 /// Everything that answering requests takes.
@@ -87,6 +103,10 @@ pub struct Api {
     pub writer: Writer,
     /// What sweeps by hand are carried out with.
     pub worker: Arc<Worker>,
+    /// What receivers are told with.
+    pub deliverer: Arc<Deliverer>,
+    /// One permit for each reader that may follow a rail.
+    pub streams: Arc<Semaphore>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Where fresh span ids come from.

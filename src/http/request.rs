@@ -4,6 +4,10 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::ApiError;
@@ -51,6 +55,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     }
 }
 
+/// A cursor as answers show it.
+pub(super) fn cursor(place: &impl Serialize) -> String {
+    // Numbers and texts always make JSON.
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default())
+}
+
 impl Asked {
     /// A parameter; an empty one counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
@@ -73,6 +83,20 @@ impl Asked {
             return Ok(value.to_owned());
         }
         Err(ApiError::bad_request(format!("{name} must be one of: {}", words.join(", "))))
+    }
+
+    /// A parameter that is a rating, 0-10.
+    pub(super) fn rating(&self, name: &str) -> Result<Option<f64>, ApiError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let rating = text.parse().ok().filter(|rating| (0.0..=10.0).contains(rating));
+        rating.map(Some).ok_or_else(|| ApiError::bad_request(format!("{name} must be a number between 0 and 10")))
+    }
+
+    /// `cursor`: where a list goes on, as an earlier page said.
+    pub(super) fn cursor<T: DeserializeOwned>(&self) -> Result<Option<T>, ApiError> {
+        let Some(text) = self.get("cursor") else { return Ok(None) };
+        let read = URL_SAFE_NO_PAD.decode(text).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        read.map(Some).ok_or_else(|| ApiError::bad_request("cursor must be a nextCursor of this list"))
     }
 
     /// `window`: how far back; 24 hours where absent.

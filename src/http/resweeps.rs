@@ -12,7 +12,7 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::page::{self, Next};
+use super::page::Next;
 use super::request::{Asked as Query, Id};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::resweep::{Act, Asked, Counts, Mode, State as Standing, eta_seconds};
@@ -127,7 +127,7 @@ pub(super) async fn list(
     asked: Query,
 ) -> Result<Json<Many>, ApiError> {
     let limit = asked.limit(50, 200)?;
-    let behind = page::place(&asked)?.unwrap_or_else(Place::first);
+    let behind = asked.cursor()?.unwrap_or_else(Place::first);
     let mut rows = api.store.resweeps(&project, &behind, limit + 1).await?;
     let next = Next::cut(&mut rows, limit, |row| Place { at: row.created_at, id: row.id.clone() });
     let now = api.clock.now();

@@ -11,9 +11,10 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, custom, evaluation_settings, explain, groups, guard, health, idempotency, judges, keys,
-    metrics, openapi, otlp, patterns, pause, projects, recompose, release, reports, resweeps, sample, scorecards,
-    scores, secret, sessions, settings, signals, spans, sweep, usage,
+    Api, agents, approvals, custom, datasets, deliveries, evaluation_settings, explain, groups, guard, health,
+    idempotency, judges, keys, metrics, openapi, otlp, patterns, pause, projects, rail, receivers, recompose, release,
+    reports, resweeps, runs, sample, scorecards, scores, secret, sessions, settings, signals, spans, stream, sweep,
+    usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -93,8 +94,13 @@ impl Table {
 
 /// What is answered within `server.request_timeout`.
 fn timed() -> Table {
-    let api =
-        Table::new().open("/health", health::check).merge(catalogue()).merge(results()).merge(access()).below(API);
+    let api = Table::new()
+        .open("/health", health::check)
+        .merge(catalogue())
+        .merge(results())
+        .merge(dataset_runs())
+        .merge(access())
+        .below(API);
     Table::new()
         .open("/health", health::check)
         .open("/ready", health::ready)
@@ -110,6 +116,8 @@ fn untimed() -> Table {
     Table::new()
         .post(Operate, "/agent-monitoring/session-sweep/run", sweep::run)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/recompose", recompose::run)
+        .post(Manage, "/custom-agent-evaluations/runs/{id}/results", runs::append)
+        .post(Manage, "/custom-agent-evaluations/runs/{id}/rescore", runs::rescore)
         .below(API)
 }
 
@@ -178,6 +186,8 @@ fn results() -> Table {
         .post(Operate, "/agent-monitoring/sessions/{id}/release", release::session)
         .get(Read, "/agent-monitoring/sessions/{id}/scores", scores::of_session)
         .get(Read, "/agent-monitoring/sessions/{id}/explain", explain::session)
+        .get(Read, "/agent-monitoring/sessions/{id}/rail", rail::of_session)
+        .get(Read, "/agent-monitoring/rail/stream", stream::follow)
         .get(Read, "/agent-monitoring/usage", usage::read)
         .get(Read, "/monitor/signals", signals::list)
         .get(Read, "/monitor/signals/{id}", signals::read)
@@ -186,11 +196,38 @@ fn results() -> Table {
         .patch(Manage, "/agent-monitoring/signals/{id}", signals::triage)
 }
 
+/// Datasets, and what agents made of them.
+fn dataset_runs() -> Table {
+    Table::new()
+        .get(Read, "/custom-agent-evaluations/datasets", datasets::list)
+        .create(Manage, "/custom-agent-evaluations/datasets", datasets::create)
+        .get(Read, "/custom-agent-evaluations/datasets/{id}", datasets::read)
+        .delete(Manage, "/custom-agent-evaluations/datasets/{id}", datasets::remove)
+        .get(Read, "/custom-agent-evaluations/runs", runs::list)
+        .create(Manage, "/custom-agent-evaluations/runs", runs::create)
+        .get(Read, "/custom-agent-evaluations/runs/{id}", runs::read)
+        .get(Read, "/custom-agent-evaluations/runs/{id}/missing-results", runs::missing)
+        .post(Manage, "/custom-agent-evaluations/runs/{id}/finalize", runs::finalize)
+        // It records, where that is asked for.
+        .get(Manage, "/custom-agent-evaluations/runs/{id}/gate", runs::gate)
+        .get(Read, "/evaluate/ci/gates", runs::gates)
+}
+
 /// What a project chooses for itself, and whom it lets in.
 fn access() -> Table {
     Table::new()
         .get(Operate, "/agent-monitoring/signing-secret", secret::read)
         .post(Operate, "/agent-monitoring/signing-secret/rotate", secret::rotate)
+        .get(Read, "/agent-monitoring/receivers", receivers::list)
+        .create(Manage, "/agent-monitoring/receivers", receivers::create)
+        .get(Read, "/agent-monitoring/receivers/{id}", receivers::read)
+        .put(Manage, "/agent-monitoring/receivers/{id}", receivers::update)
+        .delete(Manage, "/agent-monitoring/receivers/{id}", receivers::remove)
+        .post(Operate, "/agent-monitoring/receivers/{id}/test", receivers::test)
+        .post(Operate, "/agent-monitoring/receivers/{id}/redeliver", receivers::redeliver)
+        .get(Read, "/agent-monitoring/deliveries", deliveries::list)
+        .get(Read, "/agent-monitoring/deliveries/{id}", deliveries::read)
+        .post(Operate, "/agent-monitoring/deliveries/{id}/redeliver", deliveries::redeliver)
         .get(Read, "/agent-monitoring/settings/redaction", settings::redaction)
         .put(Manage, "/agent-monitoring/settings/redaction", settings::set_redaction)
         .get(Read, "/agents", agents::list)

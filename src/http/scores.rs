@@ -74,7 +74,7 @@ struct Score {
 /// What one member said.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct MemberShown {
+pub(super) struct MemberShown {
     kind: MemberKind,
     ref_id: String,
     name: String,

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
-use super::page::{self, Next};
+use super::page::Next;
 use super::request::Asked;
 use super::wire::number;
-use crate::store::{Place, SessionRow};
+use crate::store::{SessionOrder, SessionQuery, SessionRow};
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
 const DEFAULT_LIMIT: usize = 200;
@@ -92,28 +92,40 @@ impl From<SessionRow> for Row {
     }
 }
 
-/// The sessions of a window.
-#[allow(clippy::struct_field_names, reason = "named as on the wire")]
+/// A page of the sessions of a window.
 #[derive(Serialize)]
-pub(super) struct Sessions {
+#[serde(rename_all = "camelCase")]
+pub(super) struct Page {
     window: &'static str,
     sessions: Vec<Row>,
     #[serde(flatten)]
     next: Next,
 }
 
-/// `GET /agent-monitoring/sessions?window=24h|7d|30d&limit=&cursor=`: most recent first.
+/// `GET /agent-monitoring/sessions?window=24h|7d|30d&sort=recent|worst|best&below&atLeast&limit&cursor`: most recent first, or by
+/// the headline, which is `judgeRating`: the worst of the latest ratings.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     asked: Asked,
-) -> Result<Json<Sessions>, ApiError> {
+) -> Result<Json<Page>, ApiError> {
     let window = asked.window()?;
-    let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
-    let since = window.start(api.clock.now());
-    let behind = page::place(&asked)?.unwrap_or_else(Place::first);
-    let mut sessions = api.store.recent_sessions_behind(&project, since, &behind, limit + 1).await?;
-    let place = |row: &SessionRow| Place { at: row.recent_at, id: row.session.to_string() };
-    let next = Next::cut(&mut sessions, limit, place);
-    Ok(Json(Sessions { window: window.as_str(), sessions: sessions.into_iter().map(Row::from).collect(), next }))
+    let query = SessionQuery {
+        since: window.start(api.clock.now()),
+        below: asked.rating("below")?,
+        at_least: asked.rating("atLeast")?,
+        order: match asked.one_of("sort", &["recent", "worst", "best"])?.as_str() {
+            "worst" => SessionOrder::Worst,
+            "best" => SessionOrder::Best,
+            _ => SessionOrder::Recent,
+        },
+        after: asked.cursor()?,
+        limit: asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?,
+    };
+    let (sessions, next) = api.store.list_sessions(&project, &query).await?;
+    Ok(Json(Page {
+        window: window.as_str(),
+        sessions: sessions.into_iter().map(Row::from).collect(),
+        next: Next::after(next.as_ref()),
+    }))
 }

@@ -11,7 +11,7 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::page::{self, Next};
+use super::page::Next;
 use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::conversation::Agent;
@@ -150,7 +150,7 @@ pub(super) async fn list(
         severity: asked.word("severity")?,
         agent: asked.word("agentId")?,
         limit: limit + 1,
-        behind: page::place(&asked)?,
+        behind: asked.cursor()?,
     };
     let mut signals = api.store.signals(&project, &filter).await?;
     let next = Next::cut(&mut signals, limit, |row| Place { at: row.last_seen_at, id: row.id.to_string() });

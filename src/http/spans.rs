@@ -11,7 +11,7 @@ use super::Api;
 use super::auth::Caller;
 use super::body::{Media, Payload, malformed};
 use super::error::ApiError;
-use super::page::{self, Next};
+use super::page::Next;
 use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::ids::{SessionId, SpanId, TraceId};
@@ -179,7 +179,7 @@ pub(super) async fn list(
 ) -> Result<Json<Roots>, ApiError> {
     let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
     let framework = asked.word("framework")?;
-    let given: Option<(i64, String, String)> = page::place(&asked)?;
+    let given: Option<(i64, String, String)> = asked.cursor()?;
     let mut place = match given {
         None => RootPlace::first(),
         Some((at, trace, span)) => place_of(at, &trace, &span)

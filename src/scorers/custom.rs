@@ -22,13 +22,15 @@ pub struct Customs {
     pub code: Arc<CodeScorers>,
 }
 
-/// What a script's handler is called with about a session: what was said, split by speaker, and the anchor's spans.
+/// What a script's handler is called with about a session: what was said, split by speaker, and the anchor's spans. About a row
+/// of a dataset run also what the case expects, and the row's metadata.
 pub fn code_input(conversation: &Conversation, sides: &Sides<'_>) -> CodeInput {
+    let reference = conversation.reference.as_ref();
     CodeInput {
         input: Value::from(sides.input),
         output: Value::from(sides.output),
-        expected: None,
-        metadata: Value::Object(serde_json::Map::new()),
+        expected: reference.and_then(|reference| reference.expected.clone()).map(Value::from),
+        metadata: Value::Object(reference.map(|reference| reference.metadata.clone()).unwrap_or_default()),
         spans: conversation.anchor.iter().map(SpanView::from).collect(),
     }
 }

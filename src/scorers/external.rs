@@ -45,8 +45,8 @@ impl Default for ExternalSettings {
 pub struct ExternalCall<'a> {
     /// Its address.
     pub url: &'a str,
-    /// The secret that the call is signed with.
-    pub secret: &'a SecretString,
+    /// The secrets that the call is signed with.
+    pub secrets: &'a [&'a SecretString],
     /// What it is sent.
     pub body: &'a Value,
 }
@@ -133,7 +133,7 @@ impl ExternalClient {
         loop {
             let left = self.settings.deadline.saturating_sub(began.elapsed());
             tries += 1;
-            let headers = signing::headers(call.secret, &id, clock.now(), &body).map_err(NoAnswer::for_good)?;
+            let headers = signing::headers(call.secrets, &id, clock.now(), &body).map_err(NoAnswer::for_good)?;
             let (why, asked) = match hear(self.outgoing.post(call.url, headers, body.clone(), left).await) {
                 Tried::Answered(answered) => return Ok(answered),
                 Tried::Over(why) => return Err(why),

@@ -31,7 +31,7 @@ fn secret() -> SecretString {
 
 async fn asked(client: &ExternalClient, url: &str) -> Result<Answered, NoAnswer> {
     let clock = ManualClock::at(Timestamp::from_micros(1_767_225_600_000_000));
-    let call = ExternalCall { url, secret: &secret(), body: &json!({"schemaVersion": 2}) };
+    let call = ExternalCall { url, secrets: &[&secret()], body: &json!({"schemaVersion": 2}) };
     client.ask(&call, &clock, &SeededEntropy::new(3)).await
 }
 

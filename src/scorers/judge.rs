@@ -226,12 +226,22 @@ impl JudgeClient {
         own.unwrap_or(&self.settings.model)
     }
 
-    /// The question of a rubric about a whole session, sized for its model.
+    /// The question of a rubric about a whole session or a row of a dataset run, sized for its model.
     ///
     /// # Errors
-    /// The failed outcome, where the transcript can't be shortened enough.
+    /// The failed outcome, where the transcript can't be shortened enough; the declined one, where a case lacks what the judge
+    /// needs.
     pub fn question(&self, rubric: &Rubric, conversation: &Conversation) -> Result<Question, Outcome> {
-        Question::of_session(rubric, conversation, self.prompt_tokens(self.model_for(rubric)))
+        let tokens = self.prompt_tokens(self.model_for(rubric));
+        match &conversation.reference {
+            Some(reference) => Question::of_case(rubric, conversation, reference, tokens),
+            None => Question::of_session(rubric, conversation, tokens),
+        }
+    }
+
+    /// How many calls to one model may be under way at once.
+    pub const fn max_concurrency(&self) -> usize {
+        self.settings.limits.max_concurrency
     }
 
     /// The model that is asked where no rubric names one.

@@ -10,7 +10,7 @@ pub mod judge;
 mod limiter;
 pub mod pattern;
 mod provider;
-mod signing;
+pub(crate) mod signing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,10 @@ pub fn install_tls() {
 }
 
 /// A client for endpoints that operators configure: the roots of Mozilla's programme, no redirects, no proxy.
-fn http_client() -> Result<reqwest::Client, String> {
+///
+/// # Errors
+/// TLS can't be set up.
+pub fn http_client() -> Result<reqwest::Client, String> {
     client_builder()?.build().map_err(|error| error.to_string())
 }
 

@@ -1,9 +1,9 @@
 //! Agents that are known by name, and how people have them watched.
 
-use super::Store;
 use super::catalogue::{from_json, to_json};
 use super::engine::{Result, Row, args};
 use super::sql::statements;
+use super::{Store, receivers};
 use crate::domain::agent_profile::AgentProfile;
 use crate::domain::ids::ProjectId;
 use crate::domain::problems::Problems;
@@ -97,6 +97,7 @@ impl Store {
             Err(problems) => return Ok(Err(problems)),
         };
         tx.execute(&NEXT_PROFILE, args![project, agent, to_json(&profile)?, now]).await?;
+        receivers::follow_channels(&mut tx, self.entropy.as_ref(), project, agent, &profile, now).await?;
         tx.commit().await?;
         Ok(Ok(SavedProfile { profile, updated_at: now, ..saved }))
     }

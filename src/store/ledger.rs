@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::catalogue::{from_json, to_json};
-use super::engine::{Result, args};
+use super::engine::{Arg, Result, args};
 use super::sql::statements;
 use super::{Store, retrying};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
@@ -60,10 +60,13 @@ pub struct JudgeCall {
 }
 
 /// What calls to a judge were made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Live scoring and re-sweeps: they draw on the budget.
+    #[default]
     Live,
+    /// Rows of dataset runs.
+    DatasetRun,
     /// Trying a scorer out.
     DryRun,
 }
@@ -73,22 +76,29 @@ impl Purpose {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
+            Self::DatasetRun => "dataset-run",
             Self::DryRun => "dry-run",
         }
     }
 }
 
-/// Whom a question was asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+/// What asking a question came to.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The project.
+    pub project: ProjectId,
     /// The session it is about.
-    pub session: &'a SessionId,
+    pub session: SessionId,
     /// The judge.
-    pub scorer: &'a ScorerId,
+    pub scorer: ScorerId,
     /// The group, where there is one.
-    pub group: Option<&'a GroupId>,
+    pub group: Option<GroupId>,
     /// What for.
     pub purpose: Purpose,
+    /// Every call that was made.
+    pub calls: Vec<JudgeCall>,
+    /// The answer and its reuse key, where it may be used again.
+    pub answer: Option<(String, Judgement)>,
 }
 
 /// How many calls a budget allows in a UTC day.
@@ -150,44 +160,45 @@ impl Store {
         row.map(|row| from_json(&row.text(1)?)).transpose()
     }
 
-    /// Keeps what a question cost, and its answer where that may be used again.
+    /// Keeps what questions cost, and their answers where those may be used again.
     ///
     /// # Errors
-    /// [`StoreError`](super::StoreError).
-    pub async fn keep_judgement(
-        &self,
-        project: &ProjectId,
-        asker: Asker<'_>,
-        calls: &[JudgeCall],
-        answer: Option<(&str, &Judgement)>,
-        now: Timestamp,
-    ) -> Result<()> {
-        let rows = calls
-            .iter()
-            .map(|call| {
-                args![
-                    self.entropy.id(),
-                    &call.provider,
-                    &call.model,
-                    call.attempt,
-                    &call.status,
-                    call.input_tokens,
-                    call.output_tokens,
-                    call.latency_ms,
-                    call.error.clone(),
-                    &call.outcome,
-                    call.cost,
-                ]
-            })
-            .collect();
+    /// [`StoreError`](super::StoreError); nothing is kept then.
+    pub async fn keep_asked(&self, asked: &[Asked], now: Timestamp) -> Result<()> {
+        retrying!(self.keep_asked_once(asked, now))
+    }
+
+    async fn keep_asked_once(&self, asked: &[Asked], now: Timestamp) -> Result<()> {
         let mut tx = self.db.write().await?;
-        let Asker { session, scorer, group, purpose } = asker;
-        let group = group.map(ToString::to_string);
-        tx.bulk(&INSERT_CALLS, args![project, now, session, scorer, group, purpose.as_str()], rows).await?;
-        if let Some((key, answer)) = answer {
+        let mut answers = Vec::new();
+        for Asked { project, session, scorer, group, purpose, calls, answer } in asked {
+            let rows = calls.iter().map(|call| self.ledger_row(call)).collect();
+            let group = group.as_ref().map(ToString::to_string);
+            tx.bulk(&INSERT_CALLS, args![project, now, session, scorer, group, purpose.as_str()], rows).await?;
+            answers.extend(answer.as_ref().map(|(key, answer)| (project, key, session, answer)));
+        }
+        // Two that keep the same answers at once must not wait for each other in a circle.
+        answers.sort_by_key(|(project, key, ..)| (*project, *key));
+        for (project, key, session, answer) in answers {
             tx.execute(&INSERT_ANSWER, args![project, key, session, to_json(answer)?, now]).await?;
         }
         tx.commit().await
+    }
+
+    fn ledger_row(&self, call: &JudgeCall) -> Vec<Arg> {
+        args![
+            self.entropy.id(),
+            &call.provider,
+            &call.model,
+            call.attempt,
+            &call.status,
+            call.input_tokens,
+            call.output_tokens,
+            call.latency_ms,
+            call.error.clone(),
+            &call.outcome,
+            call.cost,
+        ]
     }
 
     /// Takes one call from the day's budget of a project, and of the first of `groups` that has one left. `false`, and nothing

@@ -2,10 +2,13 @@
 
 mod actions;
 mod agents;
+mod alerts;
 mod blocks;
 mod candidates;
 mod catalogue;
 mod census;
+mod datasets;
+mod deliveries;
 mod engine;
 mod error;
 mod explain;
@@ -18,15 +21,20 @@ mod keys;
 mod latest;
 mod lease;
 mod ledger;
+mod outbox;
 mod place;
 mod plan;
 mod projects;
 mod prune;
 mod quarantine;
+mod rail;
+mod receivers;
 mod recompose;
 mod record;
 mod resweep_step;
 mod resweeps;
+mod run_rows;
+mod runs;
 mod scorecards;
 mod secrets;
 mod sessions;
@@ -36,6 +44,7 @@ mod signals;
 mod simulated;
 mod spans;
 mod sql;
+mod troubles;
 mod verdicts;
 
 use std::path::{Path, PathBuf};
@@ -56,6 +65,8 @@ pub use agents::{AgentRow, SavedProfile};
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
+pub use datasets::SavedDataset;
+pub use deliveries::{DeliveryFilter, DeliveryRow, Redelivered};
 pub use engine::Result;
 pub use error::StoreError;
 pub use explain::Explained;
@@ -66,19 +77,26 @@ pub use ingest::{Arrival, Receipt};
 pub use keys::{Key, KeyDraft, KeyRow};
 pub use latest::Latest;
 pub use lease::{Caps, Claimed};
-pub use ledger::{Asker, DailyLimits, JudgeCall, Purpose, UsageRow};
+pub use ledger::{Asked, DailyLimits, JudgeCall, Purpose, UsageRow};
+pub use outbox::{HeldReceiver, Owed, Settled, Settlement};
 pub use place::Place;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use projects::{DEFAULT_PROJECT, Project};
 pub use prune::{Pruned, Retention, Walked};
+pub use rail::RailEntry;
+pub use receivers::ReceiverRow;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
+pub use run_rows::{RowClaims, RowEnd};
+pub use runs::{GateRow, NoGrading, SavedRun};
 pub use scorecards::{MovedGroup, SavedScorecard};
-pub use sessions::{Glimpse, SessionRow};
+pub use secrets::SigningSecrets;
+pub use sessions::{Glimpse, SessionOrder, SessionPlace, SessionQuery, SessionRow};
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
 pub use spans::{RootPlace, SpanRow, api_id};
+pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};
 
 use engine::Db;
@@ -241,23 +259,29 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 31] = [
+static STATEMENTS: [&sql::Statements; 40] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
     &agents::ALL,
+    &alerts::ALL,
     &catalogue::ALL,
     &census::ALL,
+    &datasets::ALL,
+    &deliveries::ALL,
     &history::ALL,
     &idempotency::ALL,
     &ingest::ALL,
     &keys::ALL,
     &latest::ALL,
     &ledger::ALL,
+    &outbox::ALL,
     &plan::ALL,
     &projects::ALL,
     &prune::ALL,
     &quarantine::ALL,
+    &rail::ALL,
+    &receivers::ALL,
     &recompose::ALL,
     &record::ALL,
     &scorecards::ALL,
@@ -266,6 +290,7 @@ static STATEMENTS: [&sql::Statements; 31] = [
     &settings::ALL,
     &signals::ALL,
     &spans::ALL,
+    &troubles::ALL,
     &verdicts::ALL,
     &explain::ALL,
     &gather::ALL,
@@ -273,6 +298,8 @@ static STATEMENTS: [&sql::Statements; 31] = [
     &candidates::ALL,
     &resweep_step::ALL,
     &resweeps::ALL,
+    &run_rows::ALL,
+    &runs::ALL,
 ];
 
 impl Store {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{Result, Rows, Tx, args};
 use super::sql::statements;
-use super::{Store, retrying, signals};
+use super::{Store, outbox, retrying, signals};
+use crate::domain::event::Event;
 use crate::domain::ids::{ProjectId, SessionId};
 use crate::domain::quarantine::{self, Held, Limits, Size};
 use crate::domain::time::Timestamp;
@@ -98,7 +99,7 @@ pub(super) async fn hold(
         let key = (ProjectId::trusted(row.text(0)?), SessionId::trusted(row.text(1)?));
         known.insert(key, (row.opt_time(2)?.is_some(), released));
     }
-    let (mut held, mut new, mut drafts) = (BTreeSet::new(), Rows::new(), Vec::new());
+    let (mut held, mut new, mut drafts, mut events) = (BTreeSet::new(), Rows::new(), Vec::new(), Vec::new());
     for (key, size) in large {
         let (is_held, released) = known.get(&key).copied().unwrap_or_default();
         let reason = limits.exceeded_by(size, released);
@@ -106,10 +107,12 @@ pub(super) async fn hold(
             let Some(reason) = reason else { continue };
             new.push(args![&key.0, &key.1, &reason]);
             drafts.push((key.0.clone(), quarantine::signal(&key.1, &reason)));
+            events.push((key.0.clone(), Event::quarantined(&key.1, &Held { since: now, reason })));
         }
         held.insert(key);
     }
     tx.bulk(&HOLD, args![now], new).await?;
     signals::raise(tx, entropy, drafts, now).await?;
+    outbox::post(tx, entropy, events, None, now).await?;
     Ok(held)
 }

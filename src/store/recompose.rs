@@ -1,5 +1,6 @@
 //! Re-composition: the present recipe of a group applied to stored outcomes, as further verdicts of the same revision and round.
 
+use super::alerts::Alerts;
 use super::catalogue::{SavedGroup, read_group};
 use super::engine::{Result, Tx, args};
 use super::latest::{Latest, Place, page};
@@ -115,6 +116,7 @@ impl Store {
         let latest = page(&mut tx, project, &order.group, order.period, &mut place, BATCH).await?;
         let mut seen: Vec<Seen> = latest.into_iter().map(|it| Seen::of(it, applied)).collect();
         let mut writing = NewVerdicts::default();
+        let mut told: Vec<Verdict> = Vec::new();
         let mut drafts: Vec<(ProjectId, SignalDraft)> = Vec::new();
         for one in &mut seen {
             let Some(verdict) = one.verdict(applied) else { continue };
@@ -126,9 +128,17 @@ impl Store {
                 drafts.push((project.clone(), draft));
                 one.is_signalled = true;
             }
+            if order.signals {
+                told.push(verdict);
+            }
         }
-        writing.write(&mut tx, now).await?;
         signals::raise(&mut tx, self.entropy.as_ref(), drafts, now).await?;
+        let heads = writing.write(&mut tx, now).await?;
+        let mut alerts = Alerts::default();
+        for verdict in &told {
+            alerts.see(project, verdict);
+        }
+        alerts.write(&mut tx, self.entropy.as_ref(), &heads, now).await?;
         tx.commit().await?;
         Ok((place, seen))
     }

@@ -1,19 +1,21 @@
 //! Recording: verdicts and everything that follows from them, in one transaction shared by neighbours and fenced row by row.
 //!
-//! Lock order: queue rows (the fence), assessments, orders of re-sweeps, signals. One lost lease never harms a sibling: its session
-//! is left out.
+//! Lock order: queue rows (the fence), assessments, orders of re-sweeps, signals, the project's rail, receivers. One lost lease
+//! never harms a sibling: its session is left out.
 //!
-//! Over 450 lines: a hundred are the statements of one transaction, and its rows stand where it is written.
+//! Over 450 lines, since verdicts and their members have many columns, each named where it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::alerts::Alerts;
 use super::catalogue::to_json;
 use super::engine::{Arg, Result, Rows, Tx, args};
 use super::gather::{AssessmentsBySession, ordered, read_assessment};
 use super::lease::{Claimed, LIVE, RESWEEP};
+use super::rail::Heads;
 use super::resweep_step::{self, OpenItem};
 use super::sql::statements;
-use super::{Store, StoreError, blocks, retrying, signals};
+use super::{Store, StoreError, blocks, retrying, signals, troubles};
 use crate::domain::assessment::{Assessment, Ending};
 use crate::domain::block::Blocks;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
@@ -48,14 +50,14 @@ statements! {
             verdict_id Text, group_name Text, group_version Int, rating Real, mean Real, coverage Real, gated_by Text,
             justification Text, incomplete Flag, anchor_trace_id Text, agent_id Text, agent_name Text, last_turn_at Int,
             turns Int, spans Int, aggregation Text, pass_threshold Real, pass Int, scorecard Text, scorecard_score Real,
-            band Text, recomposed Flag, interim Flag) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
+            band Text, recomposed Flag, interim Flag, rail_number Int) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
                 verdict_id, group_name, group_version, rating, mean, coverage, gated_by, justification, incomplete,
                 anchor_trace_id, agent_id, agent_name, last_turn_at, turns, spans, aggregation, pass_threshold, pass,
-                scorecard, scorecard_score, band, recomposed, interim, created_at)
+                scorecard, scorecard_score, band, recomposed, interim, rail_number, created_at)
             SELECT project_id, session_id, group_id, revision, round, sequence, verdict_id, group_name, group_version,
                 rating, mean, coverage, gated_by, justification, incomplete, anchor_trace_id, agent_id, agent_name,
                 last_turn_at, turns, spans, aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed,
-                interim, CAST($1 AS BIGINT) FROM v";
+                interim, rail_number, CAST($1 AS BIGINT) FROM v";
         INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
             outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
@@ -210,8 +212,10 @@ struct Known<'a> {
 
 /// Everything that one transaction writes.
 #[derive(Default)]
-struct Writing {
+struct Writing<'a> {
     verdicts: NewVerdicts,
+    judged: Vec<(&'a ProjectId, &'a Verdict)>,
+    alerts: Alerts<'a>,
     assessments: Rows,
     items: Rows,
     requeue: Rows,
@@ -219,11 +223,11 @@ struct Writing {
     signals: Vec<(ProjectId, SignalDraft)>,
 }
 
-impl Writing {
+impl<'a> Writing<'a> {
     fn end(
         &mut self,
         store: &Store,
-        end: &SessionEnd,
+        end: &'a SessionEnd,
         assessments: &mut [(GroupId, Assessment)],
         known: &Known<'_>,
         now: Timestamp,
@@ -239,6 +243,7 @@ impl Writing {
             let ending = if version.is_some() {
                 if let Some(verdict) = &attempt.verdict {
                     self.verdicts.verdict(store, project, verdict, FIRST_SEQUENCE)?;
+                    self.judged.push((project, verdict));
                     *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
                     // One that only a re-sweep asked for raises a signal only where that was ordered.
@@ -246,6 +251,7 @@ impl Writing {
                     let may_signal = is_live || known.items.iter().any(|it| it.signals && it.group == attempt.group);
                     if may_signal && known.revision == Some(verdict.read.revision) {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
+                        self.alerts.see(project, verdict);
                     }
                 }
                 match &attempt.ending {
@@ -299,19 +305,20 @@ impl Writing {
 
     async fn run(self, tx: &mut Tx, store: &Store, now: Timestamp) -> Result<()> {
         tx.bulk(&WRITE_ASSESSMENTS, args![], self.assessments).await?;
-        self.verdicts.write(tx, now).await?;
-        resweep_step::end(tx, self.items).await?;
-        signals::raise(tx, store.entropy.as_ref(), self.signals, now).await?;
         tx.bulk(&REQUEUE, args![], self.requeue).await?;
         tx.bulk(&DEQUEUE, args![], self.dequeue).await?;
-        Ok(())
+        resweep_step::end(tx, self.items).await?;
+        signals::raise(tx, store.entropy.as_ref(), self.signals, now).await?;
+        let heads = self.verdicts.write(tx, now).await?;
+        troubles::end(tx, &heads, self.judged.into_iter()).await?;
+        self.alerts.write(tx, store.entropy.as_ref(), &heads, now).await
     }
 }
 
 /// Verdicts about to be written, with their members.
 #[derive(Default)]
 pub(super) struct NewVerdicts {
-    verdicts: Rows,
+    verdicts: Vec<(ProjectId, Vec<Arg>)>,
     members: Rows,
 }
 
@@ -326,7 +333,7 @@ impl NewVerdicts {
     ) -> Result<()> {
         let (composition, recipe) = (&verdict.composition, &verdict.recipe);
         let scored = composition.scorecard.as_ref();
-        self.verdicts.push(args![
+        let row = args![
             project,
             &verdict.session,
             &verdict.group,
@@ -356,7 +363,8 @@ impl NewVerdicts {
             scored.map(|scored| scored.band.clone()),
             sequence > FIRST_SEQUENCE,
             verdict.interim,
-        ]);
+        ];
+        self.verdicts.push((project.clone(), row));
         for (position, member) in (0..).zip(&verdict.members) {
             let mut row = args![
                 project,
@@ -373,11 +381,31 @@ impl NewVerdicts {
         Ok(())
     }
 
-    /// Writes them all.
-    pub(super) async fn write(self, tx: &mut Tx, now: Timestamp) -> Result<()> {
-        tx.bulk(&INSERT_VERDICTS, args![now], self.verdicts).await?;
+    /// Writes them all, each with its number on its project's rail. Whatever else the transaction writes is better written
+    /// before, since nobody else records verdicts of these projects from here on until it ends.
+    pub(super) async fn write(self, tx: &mut Tx, now: Timestamp) -> Result<Heads> {
         tx.bulk(&INSERT_MEMBERS, args![], self.members).await?;
-        Ok(())
+        let mut counts: BTreeMap<ProjectId, i64> = BTreeMap::new();
+        for (project, _) in &self.verdicts {
+            match counts.get_mut(project) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(project.clone(), 1)),
+            }
+        }
+        let heads = Heads::number(tx, &counts).await?;
+        let mut numbers = counts;
+        for (project, number) in &mut numbers {
+            *number = heads.last(project) - *number;
+        }
+        let mut rows = Rows::new();
+        for (project, mut row) in self.verdicts {
+            let number = numbers.entry(project).or_default();
+            *number += 1;
+            row.push(Arg::Int(Some(*number)));
+            rows.push(row);
+        }
+        tx.bulk(&INSERT_VERDICTS, args![now], rows).await?;
+        Ok(heads)
     }
 }
 

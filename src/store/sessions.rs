@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Store;
 use super::catalogue::from_json;
-use super::engine::{Result, args};
-use super::place::Place;
+use super::engine::{Result, Row, args};
 use super::plan::count;
 use super::sql::statements;
 use super::verdicts::{self, RatedVerdict};
@@ -17,10 +16,27 @@ use crate::domain::time::{Micros, Timestamp};
 // top-most span; a trace without content is no turn.
 statements! {
     RECENT = "SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
-            last_turn_at
+            last_turn_at, CAST(0 AS DOUBLE PRECISION)
         FROM sessions WHERE project_id = $1 AND recent_hour >= $2 AND recent_at >= $3 AND spans > 0
-            AND recent_hour <= $5 AND (recent_at < $6 OR (recent_at = $6 AND session_id > $7))
-        ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $4";
+            AND recent_hour <= $4 AND (recent_at < $5 OR (recent_at = $5 AND session_id > $6))
+        ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $7";
+    RANKED = "WITH rated AS (SELECT s.session_id, s.revision, s.last_arrival_at, s.turns, s.rootless, s.spans, s.errors,
+                s.latency, s.first_at, s.recent_at, s.last_turn_at,
+                (SELECT MIN(d.rating) FROM verdicts d WHERE d.project_id = s.project_id AND d.session_id = s.session_id
+                    AND NOT EXISTS (SELECT 1 FROM verdicts n WHERE n.project_id = d.project_id
+                        AND n.session_id = d.session_id AND n.group_id = d.group_id
+                        AND (n.revision, n.round, n.sequence) > (d.revision, d.round, d.sequence))) AS headline
+            FROM sessions s WHERE s.project_id = $1 AND s.recent_hour >= $2 AND s.recent_at >= $3 AND s.spans > 0),
+        placed AS (SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
+                last_turn_at, CASE CAST($4 AS TEXT) WHEN 'worst' THEN COALESCE(headline, 11)
+                    WHEN 'best' THEN COALESCE(-headline, 1) ELSE 0 END AS place
+            FROM rated WHERE (CAST($5 AS DOUBLE PRECISION) IS NULL OR headline < $5)
+                AND (CAST($6 AS DOUBLE PRECISION) IS NULL OR headline >= $6))
+        SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
+            last_turn_at, CAST(place AS DOUBLE PRECISION)
+        FROM placed WHERE place > CAST($7 AS DOUBLE PRECISION) OR (place = CAST($7 AS DOUBLE PRECISION)
+            AND (recent_at < $8 OR (recent_at = $8 AND session_id > $9)))
+        ORDER BY place, recent_at DESC, session_id LIMIT $10";
     BY_ID = "SELECT session_id, COALESCE(last_turn_at, last_arrival_at), turns + rootless FROM sessions
         WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
     @bulk {
@@ -75,12 +91,54 @@ pub struct SessionRow {
     pub latency: Micros,
     /// The place in time of its first span.
     pub first_at: Timestamp,
-    /// The place in time of its latest span, by which lists are ordered.
-    pub recent_at: Timestamp,
     /// The place in time of its last turn.
     pub last_at: Timestamp,
     /// The latest rated verdict of each group, worst first.
     pub verdicts: Vec<RatedVerdict>,
+}
+
+/// The order of a list of sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionOrder {
+    /// Most recent first.
+    #[default]
+    Recent,
+    /// By the headline, the worst first; sessions without one last.
+    Worst,
+    /// By the headline, the best first; sessions without one last.
+    Best,
+}
+
+/// The place of a session in a list: how its headline ranks, its last activity, and its id.
+pub type SessionPlace = (f64, Timestamp, SessionId);
+
+/// Which sessions to list. The headline of a session is the worst of its groups' latest ratings.
+#[derive(Debug, Clone)]
+pub struct SessionQuery {
+    /// Only those with spans since then.
+    pub since: Timestamp,
+    /// Only those whose headline lies strictly below.
+    pub below: Option<f64>,
+    /// Only those whose headline lies there or above.
+    pub at_least: Option<f64>,
+    /// In which order.
+    pub order: SessionOrder,
+    /// Only those behind this place.
+    pub after: Option<SessionPlace>,
+    /// The most to list.
+    pub limit: usize,
+}
+
+impl SessionQuery {
+    /// The most recent sessions.
+    pub const fn recent(since: Timestamp, limit: usize) -> Self {
+        Self { since, below: None, at_least: None, order: SessionOrder::Recent, after: None, limit }
+    }
+
+    /// Whether headlines matter: those of a whole window are found only by reading its verdicts.
+    const fn goes_by_headline(&self) -> bool {
+        !matches!(self.order, SessionOrder::Recent) || self.below.is_some() || self.at_least.is_some()
+    }
 }
 
 impl Store {
@@ -106,23 +164,37 @@ impl Store {
         since: Timestamp,
         limit: usize,
     ) -> Result<Vec<SessionRow>> {
-        self.recent_sessions_behind(project, since, &Place::first(), limit).await
+        Ok(self.list_sessions(project, &SessionQuery::recent(since, limit)).await?.0)
     }
 
-    /// Up to `limit` sessions with spans since `since` that lie behind a place, most recent first.
+    /// A page of sessions, and where the next one begins, where this one is full.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn recent_sessions_behind(
+    pub async fn list_sessions(
         &self,
         project: &ProjectId,
-        since: Timestamp,
-        behind: &Place,
-        limit: usize,
-    ) -> Result<Vec<SessionRow>> {
+        query: &SessionQuery,
+    ) -> Result<(Vec<SessionRow>, Option<SessionPlace>)> {
         let mut tx = self.db.read().await?;
-        let by = args![project, since.hour(), since, count(limit), behind.at.hour(), behind.at, &behind.id];
-        let rows = tx.fetch(&RECENT, by).await?;
+        let SessionQuery { since, limit, .. } = *query;
+        let first = (f64::MIN, Timestamp::from_micros(i64::MAX), SessionId::trusted(""));
+        let (place, at, session) = query.after.clone().unwrap_or(first);
+        let rows = if query.goes_by_headline() {
+            let order = match query.order {
+                SessionOrder::Recent => "recent",
+                SessionOrder::Worst => "worst",
+                SessionOrder::Best => "best",
+            };
+            let (below, at_least) = (query.below, query.at_least);
+            let by = args![project, since.hour(), since, order, below, at_least, place, at, &session, count(limit),];
+            tx.fetch(&RANKED, by).await?
+        } else {
+            let by = args![project, since.hour(), since, at.hour(), at, &session, count(limit)];
+            tx.fetch(&RECENT, by).await?
+        };
+        let last = rows.last().filter(|_| rows.len() == limit);
+        let next = last.map(place_of).transpose()?;
         let mut sessions = Vec::with_capacity(rows.len());
         for row in &rows {
             let recent_at = row.time(9)?;
@@ -137,7 +209,6 @@ impl Store {
                 errors: row.int(6)?,
                 latency: Micros::new(row.int(7)?),
                 first_at: row.time(8)?,
-                recent_at,
                 // A turn whose root has not arrived has no time of its own yet: its latest span stands in.
                 last_at: if rootless > 0 { recent_at } else { row.opt_time(10)?.unwrap_or(recent_at) },
                 verdicts: Vec::new(),
@@ -157,6 +228,10 @@ impl Store {
             session.agent = agents.remove(session.session.as_str());
             session.verdicts = latest.remove(&session.session).unwrap_or_default();
         }
-        Ok(sessions)
+        Ok((sessions, next))
     }
+}
+
+fn place_of(row: &Row) -> Result<SessionPlace> {
+    Ok((row.real(11)?, row.time(9)?, SessionId::trusted(row.text(0)?)))
 }

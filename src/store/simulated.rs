@@ -13,7 +13,7 @@ impl Store {
     pub(crate) async fn for_simulation(folder: &std::path::Path) -> Self {
         let url = format!("sqlite://{}", folder.join("sim.db").display());
         let store = Self::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(0))).await.expect("a store");
-        store.run("PRAGMA synchronous = OFF").await;
+        store.run_sql("PRAGMA synchronous = OFF").await;
         store
     }
 
@@ -28,11 +28,11 @@ impl Store {
             AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name = 'projects'";
         let deletes: Vec<String> =
             self.rows(tables, 1).await.into_iter().map(|mut row| format!("DELETE FROM {}", row.remove(0))).collect();
-        self.run(&format!("BEGIN; {}; COMMIT", deletes.join("; "))).await;
+        self.run_sql(&format!("BEGIN; {}; COMMIT", deletes.join("; "))).await;
     }
 
     /// Runs statements without a step point.
-    pub(crate) async fn run(&self, sql: &str) {
+    pub(crate) async fn run_sql(&self, sql: &str) {
         let Db::Lite { writer, .. } = &self.db else { panic!("simulations run on SQLite") };
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(writer).await.expect("a statement that fits");
     }

@@ -119,6 +119,7 @@ fn to_sqlite(text: &str) -> String {
         " FOR UPDATE OF q SKIP LOCKED",
         " FOR UPDATE SKIP LOCKED",
         " FOR UPDATE OF q",
+        " FOR UPDATE OF d",
         " FOR UPDATE",
         " FOR NO KEY UPDATE",
     ] {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::Worker;
 use super::panel::{Answers, Panel, Waits, Wanted};
+use super::trouble::Attempted;
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::block::{Block, Blocks, Cause};
 use crate::domain::compose::{self, Opinion};
 use crate::domain::conversation::Conversation;
+use crate::domain::dataset::{Grading, ScorerCopy};
 use crate::domain::group::{Member, MemberKind, Severity};
-use crate::domain::ids::{GroupId, ProjectId, SessionId};
+use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
 use crate::domain::pattern::Sides;
 use crate::domain::plan::{Age, LiveGroup, NotNow, Standing};
 use crate::domain::redact::{self, Counts, Kind};
@@ -38,6 +40,29 @@ impl Catalogue {
     pub(super) fn split(gathering: Gathering) -> (Vec<GatheredSession>, Arc<Self>) {
         let Gathering { sessions, groups, scorers, pinned, blocks } = gathering;
         (sessions, Arc::new(Self { groups, scorers, pinned, blocks }))
+    }
+
+    /// The group and scorers of a dataset run, as they were copied when it was ordered.
+    pub(super) fn of_run(project: &ProjectId, grading: &Grading, copied_at: Timestamp) -> Self {
+        let scorer = |copy: &ScorerCopy| Scorer {
+            id: ScorerId::trusted(copy.ref_id.clone()),
+            kind: copy.kind,
+            name: copy.name.clone(),
+            version: copy.version,
+            spec: copy.spec.clone(),
+            created_at: copied_at,
+            updated_at: copied_at,
+        };
+        let gathered = |copy: &ScorerCopy| GatheredScorer { scorer: scorer(copy), deleted: copy.deleted };
+        let scorers = grading.scorers.iter().map(|copy| ((project.clone(), copy.ref_id.clone()), gathered(copy)));
+        let pinned = grading.pinned.iter();
+        let pinned = pinned.map(|copy| ((project.clone(), copy.ref_id.clone(), copy.version), copy.spec.clone()));
+        Self {
+            groups: BTreeMap::new(),
+            scorers: scorers.collect(),
+            pinned: pinned.collect(),
+            blocks: Blocks::default(),
+        }
     }
 
     /// Whether the scorer of a member mentions a text, at its newest version or any that members are bound to.
@@ -77,7 +102,10 @@ impl Reading {
     }
 
     fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
-        let conversation = Conversation::assemble(session, spans);
+        Self::of_conversation(Conversation::assemble(session, spans))
+    }
+
+    pub(super) fn of_conversation(conversation: Conversation) -> Self {
         Self {
             user_side: conversation.user_side(),
             agent_side: conversation.agent_side(),
@@ -87,7 +115,7 @@ impl Reading {
         }
     }
 
-    fn redact(&mut self, kinds: &[Kind]) {
+    pub(super) fn redact(&mut self, kinds: &[Kind]) {
         if !kinds.is_empty() {
             let (mut outward, counts) = redact::conversation(&self.conversation, kinds);
             outward.anchor = redact::spans(&self.conversation.anchor, kinds);
@@ -183,16 +211,27 @@ impl Worker {
         wanted: &[Admitted<'_>],
         catalogue: &Catalogue,
     ) -> Result<(), StoreError> {
+        let members = wanted.iter().flat_map(|it| &it.group.spec.members);
+        reading.redact(&self.hidden_from(project, members, catalogue).await?);
+        Ok(())
+    }
+
+    /// What is to be hidden from members: what the project asks for, where one of them shows anything to anybody outside.
+    pub(super) async fn hidden_from(
+        &self,
+        project: &ProjectId,
+        mut members: impl Iterator<Item = &Member>,
+        catalogue: &Catalogue,
+    ) -> Result<Vec<Kind>, StoreError> {
         let goes_out = |member: &Member| match member.kind {
             MemberKind::Judge | MemberKind::Custom => true,
             // Only a semantic condition shows anything to anybody.
             MemberKind::Pattern => catalogue.mentions(project, member, "\"semantic\""),
         };
-        if wanted.iter().any(|it| it.group.spec.members.iter().any(goes_out)) {
-            let chosen = self.store.redaction(project).await?;
-            reading.redact(chosen.as_deref().unwrap_or(self.judges.redact()));
+        if !members.any(goes_out) {
+            return Ok(Vec::new());
         }
-        Ok(())
+        Ok(self.store.redaction(project).await?.unwrap_or_else(|| self.judges.redact().to_vec()))
     }
 
     /// How old the session is, where sessions that never become quiet are judged.
@@ -270,6 +309,8 @@ impl Worker {
                 for (due, read) in due {
                     let end = self.conclude(&due, read, reading, &answers, now);
                     self.block_if_held(&claim.project, &due, &end, &answers, now).await;
+                    let out_of_budget = due.panel.waits(&answers).out_of_budget;
+                    self.tell_trouble(tried(claim, due.group), &end, out_of_budget).await;
                     tries.push(end);
                 }
             }
@@ -345,6 +386,15 @@ impl Worker {
         Try { group: group.clone(), ending, verdict: None }
     }
 
+    /// Tells of tries that a bug cut short.
+    pub(super) async fn tell_crash(&self, end: &SessionEnd, catalogue: &Catalogue) {
+        for attempt in &end.tries {
+            if let Some(group) = catalogue.groups.get(&(end.claim.project.clone(), attempt.group.clone())) {
+                self.tell_trouble(tried(&end.claim, group), attempt, false).await;
+            }
+        }
+    }
+
     /// The end of a try that a bug cut short: every due assessment of the session had an error of our own.
     pub(super) fn crashed(&self, claim: Claimed, assessments: &[(GroupId, Assessment)], error: &str) -> SessionEnd {
         let now = self.clock.now();
@@ -356,6 +406,10 @@ impl Worker {
         });
         SessionEnd { tries: tries.collect(), claim }
     }
+}
+
+fn tried<'a>(claim: &'a Claimed, group: &'a GatheredGroup) -> Attempted<'a> {
+    Attempted { project: &claim.project, group: &group.id, group_name: &group.spec.name, session: &claim.session }
 }
 
 /// How many tries there will have been after this one.

@@ -103,8 +103,8 @@ impl Worker {
                 if let Some(kept) = self.store.custom_answer(&claim.project, &key).await? {
                     return Ok(kept);
                 }
-                let secret = self.store.signing_secret(&claim.project, self.clock.now()).await?;
-                let call = ExternalCall { url, secret: &secret, body: &body };
+                let secrets = self.store.signing_secrets(&claim.project, self.clock.now()).await?;
+                let call = ExternalCall { url, secrets: &secrets.all(), body: &body };
                 match self.customs.external.ask(&call, self.clock.as_ref(), self.entropy.as_ref()).await {
                     Err(none) => Ok(none.opinion()),
                     Ok(answered) => {
@@ -169,9 +169,9 @@ impl Worker {
             }
             Check::External { url, invert_match } => {
                 let body = custom::request(&ScorerId::trusted("dry-run"), &spec.name, &conversation, &sides);
-                let secret = self.store.signing_secret(project, self.clock.now()).await;
-                let secret = secret.map_err(|error| (error.to_string(), 0))?;
-                let call = ExternalCall { url, secret: &secret, body: &body };
+                let secrets = self.store.signing_secrets(project, self.clock.now()).await;
+                let secrets = secrets.map_err(|error| (error.to_string(), 0))?;
+                let call = ExternalCall { url, secrets: &secrets.all(), body: &body };
                 match self.customs.external.ask(&call, self.clock.as_ref(), self.entropy.as_ref()).await {
                     Ok(answered) => (answered.opinion(*invert_match), answered.matches),
                     Err(none) => (none.opinion(), None),

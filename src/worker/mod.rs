@@ -6,8 +6,13 @@
 mod assess;
 mod blocks;
 mod custom;
+mod dataset;
+mod deliver;
 mod explain;
+mod gate;
+mod grade;
 mod in_flight;
+mod keep;
 mod panel;
 mod pass;
 mod preview;
@@ -19,6 +24,7 @@ pub mod schedule;
 mod scheduled;
 #[cfg(test)]
 mod sim;
+mod trouble;
 mod vitals;
 
 use std::sync::Arc;
@@ -37,7 +43,10 @@ use crate::scorers::pattern::PatternCache;
 use crate::store::{Caps, Retention, Store};
 
 pub use custom::DryRun;
+pub use dataset::{Rescored, RunError, Submitted};
+pub use deliver::{DeliverSettings, Deliverer, Tried};
 pub use explain::Explanation;
+pub use gate::{GateAnswer, GateOrder};
 pub use pass::PassReport;
 pub use resweep::OrderError;
 pub use run::run;
@@ -53,6 +62,8 @@ pub struct WorkerSettings {
     pub retry: RetryPolicy,
     /// From which size on sessions are held.
     pub limits: Limits,
+    /// How long a group's judging may fail before receivers hear of it.
+    pub failing_after: Micros,
     /// After how long a session that never becomes quiet is judged all the same; zero is never.
     pub max_session_age: Micros,
     /// How many sessions may be in work at once over all workers, of one project and of one group.
@@ -88,7 +99,9 @@ pub struct Worker {
     /// One permit for each session that may be in work.
     capacity: Arc<Semaphore>,
     recorder: record::Recorder,
+    keeper: keep::Keeper,
     vitals: Vitals,
+    told_lately: trouble::ToldLately,
     raised: blocks::Raised,
     /// What judges are being asked, by project and reuse key.
     in_flight: in_flight::InFlight<(ProjectId, String), panel::Answered>,
@@ -100,7 +113,7 @@ impl Worker {
         &self.judges
     }
 
-    /// A worker on a store. Must be called inside a Tokio runtime: its recorder runs there until the worker is dropped.
+    /// A worker on a store. Must be called inside a Tokio runtime: its recorder and keeper run there until the worker is dropped.
     pub fn new(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -110,6 +123,7 @@ impl Worker {
         settings: WorkerSettings,
     ) -> Arc<Self> {
         let owner = format!("{}-{}", std::process::id(), entropy.id());
+        let keeper = keep::Keeper::start(store.clone(), Arc::clone(&clock));
         let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), settings);
         Arc::new(Self {
             store,
@@ -121,9 +135,11 @@ impl Worker {
             settings,
             owner,
             capacity: Arc::new(Semaphore::new(settings.max_in_flight)),
+            keeper,
             recorder,
             // A loop that claims gives a sign whenever it renews its leases, three times within one.
             vitals: Vitals::new(settings.lease.to_std()),
+            told_lately: trouble::ToldLately::default(),
             raised: blocks::Raised::default(),
             in_flight: in_flight::InFlight::default(),
         })

@@ -21,7 +21,7 @@ use crate::domain::scorer::Scorer;
 use crate::domain::verdict::MemberReport;
 use crate::scorers::judge::{Slot, Trouble};
 use crate::scorers::{self, custom as customs, judge as judges, pattern as patterns};
-use crate::store::{Asker, Claimed, GatheredGroup, JudgeCall, Purpose, StoreError};
+use crate::store::{Asked, Claimed, GatheredGroup, JudgeCall, Purpose, StoreError};
 
 /// A question for a judge, and who asks it.
 pub(super) struct Question {
@@ -29,6 +29,7 @@ pub(super) struct Question {
     groups: Vec<GroupId>,
     model: String,
     asked: judge::Question,
+    purpose: Purpose,
 }
 
 /// What came of a question.
@@ -59,8 +60,17 @@ pub(super) struct Wanted {
     group: Option<GroupId>,
     /// The order that wants models asked again for that group: what they answer is reused within that order alone.
     pub(super) fresh: Option<String>,
+    /// What models are asked for.
+    pub(super) purpose: Purpose,
     questions: BTreeMap<String, Question>,
     jobs: BTreeMap<String, Job>,
+}
+
+impl Wanted {
+    /// Nothing yet, for that purpose.
+    pub(super) fn of(purpose: Purpose) -> Self {
+        Self { purpose, ..Self::default() }
+    }
 }
 
 /// What came of it.
@@ -300,8 +310,11 @@ impl Worker {
         if let Some(order) = &wanted.fresh {
             key = format!("{key} {order}");
         }
-        let new = || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked };
-        wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(wanted.group.clone());
+        let purpose = wanted.purpose;
+        let new =
+            || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked, purpose };
+        let group = wanted.group.clone().filter(|group| !group.as_str().is_empty());
+        wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(group);
         key
     }
 
@@ -349,21 +362,28 @@ impl Worker {
         if let Some(kept) = self.store.judgement(&claim.project, key).await? {
             return Ok(Answered { judgement: kept, retry_after: None, held: false, out_of_budget: false });
         }
-        let take_slot = || -> BoxFuture<'_, Slot> { Box::pin(self.take_slot(&claim.project, &question.groups)) };
+        let take_slot = || -> BoxFuture<'_, Slot> {
+            match question.purpose {
+                Purpose::Live => Box::pin(self.take_slot(&claim.project, &question.groups)),
+                Purpose::DatasetRun | Purpose::DryRun => judges::unlimited(),
+            }
+        };
         let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;
         for call in &answer.calls {
             self.vitals.called(CallClass::of(call.status, call.error.is_some()));
         }
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
-        let kept = answer.is_reusable().then_some((key, &answer.judgement));
         if !calls.is_empty() {
-            let asker = Asker {
-                session: &claim.session,
-                scorer: &question.scorer,
-                group: question.groups.first(),
-                purpose: Purpose::Live,
+            let asked = Asked {
+                project: claim.project.clone(),
+                session: claim.session.clone(),
+                scorer: question.scorer.clone(),
+                group: question.groups.first().cloned(),
+                purpose: question.purpose,
+                calls,
+                answer: answer.is_reusable().then(|| (key.to_owned(), answer.judgement.clone())),
             };
-            self.store.keep_judgement(&claim.project, asker, &calls, kept, self.clock.now()).await?;
+            self.keeper.keep(asked).await?;
         }
         Ok(Answered {
             held: answer.is_held(),

@@ -225,10 +225,14 @@ impl Worker {
     async fn finish(&self, session: GatheredSession, catalogue: &Catalogue) -> PassReport {
         let (claim, assessments) = (session.claim.clone(), session.assessments.clone());
         let assessed = AssertUnwindSafe(self.assess(session, catalogue)).catch_unwind().await;
-        let end = assessed.unwrap_or_else(|_| {
+        let end = if let Ok(end) = assessed {
+            end
+        } else {
             tracing::error!(project = %claim.project, session = %claim.session, "judging panicked; please report this");
-            self.crashed(claim, &assessments, "judging panicked")
-        });
+            let end = self.crashed(claim, &assessments, "judging panicked");
+            self.tell_crash(&end, catalogue).await;
+            end
+        };
         let endings = Endings::of(&end);
         let report = PassReport::of(endings, self.recorder.record(end).await);
         self.vitals.ended(&report);

@@ -5,9 +5,12 @@
 mod code;
 mod commands;
 mod crash;
+mod crash_delivery;
 mod crewai;
+mod deliver;
 mod demo;
 mod demo_data;
+mod eval;
 mod faults;
 mod fixture;
 mod full_disk;

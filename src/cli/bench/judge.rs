@@ -10,13 +10,14 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Bench, Report, data, process};
 use crate::cli::args::BenchJudgeArgs;
 use crate::clock::{Clock as _, stopwatch};
 use crate::domain::group::MemberKind;
-use crate::domain::ids::ProjectId;
+use crate::domain::ids::{ProjectId, ScorerId};
 use crate::domain::judge::JudgeSpec;
 use crate::domain::time::Micros;
 use crate::scorers::judge::JudgeSettings;
@@ -26,21 +27,10 @@ use crate::store::ScorerDraft;
 pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     scorers::install_tls();
     let latency = Duration::from_millis(args.latency_ms);
-    let stub = Stub { latency, calls: Arc::default() };
-    let calls = Arc::clone(&stub.calls);
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let base_url = format!("http://{}/v1", listener.local_addr()?);
-    let served = Router::new().route("/v1/chat/completions", post(complete)).with_state(stub);
-    let serving = tokio::spawn(async move { axum::serve(listener, served).await });
-    let judges = JudgeSettings {
-        base_url: Some(base_url),
-        model: "stub".to_owned(),
-        limits: Limits { max_concurrency: args.in_flight, ..Limits::default() },
-        ..JudgeSettings::default()
-    };
+    let Endpoint { judges, calls, serving } = endpoint(latency, args.in_flight).await?;
     let bench = Bench::with_judges(args.common.seed, judges).await?;
     let project = data::project(&bench).await?;
-    judge_group(&bench, &project).await?;
+    data::group_of(&bench, &project, &json!([{"kind": "judge", "refId": judge(&bench, &project).await?}])).await?;
     data::sessions(&bench, &project, args.sessions, args.turns).await?;
     bench.clock.advance(Micros::seconds(3_600));
 
@@ -75,13 +65,39 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// A live group of one judge.
-async fn judge_group(bench: &Bench, project: &ProjectId) -> anyhow::Result<()> {
+/// An endpoint that answers after a while, on loopback.
+pub(super) struct Endpoint {
+    /// How it is asked.
+    pub(super) judges: JudgeSettings,
+    /// How often it was.
+    pub(super) calls: Arc<AtomicU64>,
+    /// Aborted, it is gone.
+    pub(super) serving: JoinHandle<std::io::Result<()>>,
+}
+
+/// Starts one.
+pub(super) async fn endpoint(latency: Duration, in_flight: usize) -> anyhow::Result<Endpoint> {
+    let stub = Stub { latency, calls: Arc::default() };
+    let calls = Arc::clone(&stub.calls);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let base_url = format!("http://{}/v1", listener.local_addr()?);
+    let served = Router::new().route("/v1/chat/completions", post(complete)).with_state(stub);
+    let serving = tokio::spawn(async move { axum::serve(listener, served).await });
+    let judges = JudgeSettings {
+        base_url: Some(base_url),
+        model: "stub".to_owned(),
+        limits: Limits { max_concurrency: in_flight, ..Limits::default() },
+        ..JudgeSettings::default()
+    };
+    Ok(Endpoint { judges, calls, serving })
+}
+
+/// A judge; answers its id.
+pub(super) async fn judge(bench: &Bench, project: &ProjectId) -> anyhow::Result<ScorerId> {
     let spec = JudgeSpec::create(&json!({"name": "quality"}))?;
     let spec_text = serde_json::to_string(&spec)?;
     let draft = ScorerDraft { kind: MemberKind::Judge, name: spec.name, spec: spec_text };
-    let scorer = bench.store.create_scorer(project, &draft, bench.clock.now()).await?;
-    data::group_of(bench, project, &json!([{"kind": "judge", "refId": scorer.id}])).await
+    Ok(bench.store.create_scorer(project, &draft, bench.clock.now()).await?.id)
 }
 
 /// The endpoint.

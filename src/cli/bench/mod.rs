@@ -3,6 +3,7 @@
 mod api;
 mod data;
 mod empty_sweep;
+mod eval;
 mod ingest;
 mod judge;
 mod place;
@@ -20,6 +21,8 @@ use self::place::{Made, Place};
 use super::args::BenchCommand;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
+pub use eval::BenchEvalArgs;
+
 use crate::app::customs;
 use crate::clock::ManualClock;
 use crate::config::Config;
@@ -49,6 +52,7 @@ pub async fn run(command: &BenchCommand, style: Style) -> anyhow::Result<String>
         BenchCommand::Sweep(args) => answer(&sweep::measure(args).await?, args.common.json, style),
         BenchCommand::EmptySweep(args) => answer(&empty_sweep::measure(args).await?, args.common.json, style),
         BenchCommand::Scorers(args) => answer(&scorers::measure(args).await?, args.common.json, style),
+        BenchCommand::Eval(args) => answer(&eval::measure(args).await?, args.common.json, style),
         BenchCommand::Ingest(args) => answer(&ingest::measure(args).await?, args.common.json, style),
         BenchCommand::Api(args) => answer(&api::measure(args).await?, args.common.json, style),
         BenchCommand::Start(args) => answer(&start::measure(args).await?, args.common.json, style),
@@ -171,6 +175,7 @@ fn settings() -> WorkerSettings {
     WorkerSettings {
         retention: crate::store::Retention::default(),
         root_grace: Micros::seconds(60),
+        failing_after: Micros::seconds(3_600),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         max_session_age: Micros::ZERO,

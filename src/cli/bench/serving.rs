@@ -7,14 +7,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Bench;
+use crate::app;
 use crate::clock::{Clock, SystemClock, stopwatch};
 use crate::domain::time::Micros;
-use crate::http::{self, Api, ApiSettings, Connections, Rates};
+use crate::http::{self, Api, ApiSettings, Connections, Rates, StreamSettings};
 use crate::ingest::writer::{Writer, WriterSettings};
+use crate::worker::Deliverer;
 
 /// A server, and a key that may do everything there.
 pub(super) struct Serving {
@@ -34,7 +37,12 @@ impl Serving {
         let key = bench.store.create_key(&project, "bench", now).await?.text.expose_secret().to_owned();
         let stop = CancellationToken::new();
         let settings = crate::config::Config::default();
+        let notifier = app::notifier(&settings).map_err(anyhow::Error::msg)?;
+        let (timers, random) = (Arc::clone(&clock), bench.random.clone());
+        let deliver = app::deliver_settings(&settings);
         let api = Api {
+            deliverer: Deliverer::new(bench.store.clone(), timers, random, notifier, deliver),
+            streams: Arc::new(Semaphore::new(settings.server.max_streams)),
             store: bench.store.clone(),
             writer: Writer::start(
                 &bench.store,
@@ -53,6 +61,11 @@ impl Serving {
                 requests_per_minute: 0,
                 lookback: Micros::seconds(86_400),
                 sweep_patience: Duration::from_mins(5),
+                secret_overlap: settings.deliveries.secret_overlap,
+                stream: StreamSettings {
+                    heartbeat: settings.server.stream_heartbeat.to_std(),
+                    patience: settings.server.stream_patience.to_std(),
+                },
             },
             rates: Rates::default(),
             stop: stop.clone(),

@@ -106,6 +106,14 @@ pub fn conversation(conversation: &Conversation, kinds: &[Kind]) -> (Conversatio
             redact_call(call, kinds, &mut counts);
         }
     }
+    if let Some(reference) = &mut outward.reference {
+        for told in [&mut reference.expected, &mut reference.guideline].into_iter().flatten() {
+            *told = text(told, kinds, &mut counts);
+        }
+        if let Value::Object(metadata) = value(&Value::Object(reference.metadata.clone()), kinds, &mut counts) {
+            reference.metadata = metadata;
+        }
+    }
     (outward, counts)
 }
 

@@ -243,3 +243,16 @@ proptest! {
         prop_assert_eq!(text(&given, &Kind::ALL, &mut counts), given);
     }
 }
+
+#[test]
+fn what_a_case_expects_and_what_was_noted_beside_its_answer_is_hidden_too() {
+    use crate::domain::dataset::Reference;
+    let mut talk = crate::domain::transcript::tests::conversation(&[("who?", "ann@example.org")]);
+    let noted = json!({"mail": "bob@example.org"}).as_object().cloned().unwrap_or_default();
+    let told = Some("write to ann@example.org".to_owned());
+    talk.reference = Some(Reference { expected: told.clone(), guideline: told, metadata: noted });
+    let (outward, counts) = conversation(&talk, &[Kind::Email]);
+    let shown = serde_json::to_string(&outward.reference).expect("JSON");
+    assert!(!shown.contains("example.org") && shown.contains("[redacted email]"), "{shown}");
+    assert_eq!(counts[&Kind::Email], 4);
+}

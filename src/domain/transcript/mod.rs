@@ -129,6 +129,7 @@ pub(crate) mod tests {
             agent: None,
             span_count: turns.len(),
             anchor: Vec::new(),
+            reference: None,
         }
     }
 

@@ -64,9 +64,9 @@ pub(super) const SETTINGS: Resource = Resource {
     name: "Settings",
     docs: &[
         Doc::new("GET /agent-monitoring/signing-secret", "Read the secret that outgoing calls are signed with")
-            .gives(&[(200, "{signingSecret: text}")]),
+            .gives(&[(200, "SigningSecrets")]),
         Doc::new("POST /agent-monitoring/signing-secret/rotate", "Sign outgoing calls with another secret from now on")
-            .gives(&[(200, "{signingSecret: text}")]),
+            .gives(&[(200, "SigningSecrets")]),
         Doc::new("GET /agent-monitoring/settings/redaction", "What is hidden from judges")
             .gives(&[(200, "{redaction: Redaction}")]),
         Doc::new(
@@ -86,6 +86,7 @@ pub(super) const SETTINGS: Resource = Resource {
     shapes: &[
         ("RedactionKind", "'secret'|'iban'|'card'|'national-id'|'email'|'phone'"),
         ("Redaction", "{kinds: [RedactionKind], source: 'project'|'config', available: [RedactionKind]}"),
+        ("SigningSecrets", "{signingSecret: text, previousValidUntil: time|null}"),
         ("Agent", "{_id: id, name: text, createdAt: time}"),
         (
             "AgentProfile",

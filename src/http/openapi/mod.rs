@@ -8,6 +8,8 @@ mod catalogue;
 mod doc;
 mod notation;
 mod results;
+mod runs;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -32,7 +34,9 @@ const RESOURCES: &[Resource] = &[
     catalogue::CUSTOM,
     catalogue::SCORECARDS,
     results::SIGNALS,
+    telling::TELLING,
     results::REPORTS,
+    runs::RUNS,
     access::SETTINGS,
     access::ACCESS,
     access::SERVER,

@@ -52,7 +52,7 @@ pub(super) const SESSIONS: Resource = Resource {
     name: "Sessions",
     docs: &[
         Doc::new("GET /agent-monitoring/sessions", "List the sessions of a window, the most recent first")
-            .asks("window?: '24h'|'7d'|'30d', limit?: whole(1..1000), cursor?: text")
+            .asks("window?: '24h'|'7d'|'30d', sort?: 'recent'|'worst'|'best', below?: number(0..10), atLeast?: number(0..10), limit?: whole(1..1000), cursor?: text")
             .gives(&[(200, "Next & {window: text, sessions: [Session]}")]),
         Doc::new(
             "GET /agent-monitoring/sessions/{id}/scores",

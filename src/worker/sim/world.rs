@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::super::assess::Catalogue;
+use super::super::keep::Keeper;
 use super::super::record::Task as Recorder;
 use super::super::{Worker, WorkerSettings};
 use super::model::{Content, Group, Model, Piece, Session};
@@ -177,6 +178,7 @@ impl<'a> World<'a> {
             panel_wait: self.panel_wait,
         };
         let settings = WorkerSettings {
+            failing_after: Micros::seconds(1_000_000_000),
             retention: Retention::default(),
             root_grace: GRACE,
             max_session_age: Micros::ZERO,
@@ -195,7 +197,10 @@ impl<'a> World<'a> {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let judges = Arc::clone(if self.has_budget { &self.bench.limited } else { &self.bench.judges });
         let customs = self.bench.customs.clone();
-        let worker = Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges, customs, settings);
+        let mut worker =
+            Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges, customs, settings);
+        let own = Arc::get_mut(&mut worker).expect("nobody else has it yet");
+        own.keeper = Keeper::by_itself(store.clone(), Arc::clone(&clock));
         let recorder = Arc::new(Recorder { store, clock, entropy, settings });
         Process { worker, recorder, ends: Vec::new() }
     }

@@ -3,7 +3,7 @@
     BASE_URL=http://127.0.0.1:4700/api/v1 API_KEY=... python walk.py
 
 The server must have `sweep.schedule = "off"`, since the walk sweeps by hand and counts verdicts, and a judge that rates
-everything JUDGE_RATING (a whole number, 8 where unset). Exit codes: 0 all checks hold, 1 one does not, 2 a setting is missing.
+everything JUDGE_RATING (a whole number, 8 where unset; what dataset runs come to is told for 8). Exit codes: 0 all checks hold, 1 one does not, 2 a setting is missing.
 """
 
 import os
@@ -216,6 +216,105 @@ def grow(group, talked):
     check("the grown conversation still counts once", counted(group.id) == len(talked), groups.ratings(group.id, window="24h"))
 
 
+def recomputed(row):
+    """The rating that the members of a row add up to, each with weight 1."""
+    goodness = [verdict["rating"] / 10 for verdict in row.judge_scorer_results]
+    goodness += [scorer["score"] for scorer in row.code_scorer_results]
+    return round(sum(goodness) / len(goodness) * 100) / 10
+
+
+def evaluate(group, judge):
+    """A dataset run graded by the group: cases, answers, ratings, resuming, the gate."""
+    evaluations = client.evaluations
+    builder = evaluations.datasets.builder(f"Refunds {RUN}", description="What the walk asks.")
+    builder.add_case("Where is my money?", expected_results="On its way.", judge_guideline="Mind the tone.", splits=["smoke"])
+    builder.add_case("Can I have it back?", expected_results="Within 14 days.")
+    builder.add_case("Do you break?")
+    dataset = builder.publish()
+    check("a dataset is published", dataset.id and dataset.name == f"Refunds {RUN}", dataset)
+    check("its cases read back as sent",
+          [case.main_question.query for case in evaluations.datasets.get(dataset.id).questions]
+          == ["Where is my money?", "Can I have it back?", "Do you break?"])
+    check("it is listed", dataset.id in [listed.id for listed in evaluations.datasets.list()])
+    subject = {"kind": "custom_agent", "display_name": "walk", "runtime": "local"}
+    holds, found = refused(lambda: evaluations.run(dataset.id, subject, scorer_group_id="nobody"), 400)
+    check("a run by an unknown group is a 400", holds, found)
+    holds, found = refused(lambda: evaluations.init_run(dataset.id, evaluation_subject(subject), scorer_id="nobody"), 400)
+    check("a run by an unknown scorer is a 400", holds, found)
+
+    asked = []
+
+    def agent(case):
+        asked.append(case.query)
+        if "break" in case.query:
+            raise ValueError("it broke")
+        answer = "I apologize for the delay." if "Where" in case.query else "Yes, within two weeks."
+        with client.tracer.trace(f"agent-{RUN}", input={"q": case.query}, sync=True) as span:
+            span.output = answer
+        return {"output": answer, "trace_id": span.trace_id}
+
+    run = evaluations.run(dataset.id, subject, scorer_group_id=group.id)
+    run.execute(agent)
+    check("its average is known as soon as rows are scored", run.rated_count == 3 and run.failed_count == 1, run.average_rating)
+    run.execute(agent)
+    check("executing again asks the agent nothing", len(asked) == 3, asked)
+    run.finalize()
+    rows = run.results()
+    check("every case has its row", [row.question_index for row in rows] == [0, 1, 2], rows)
+    for row in rows[:2]:
+        check("its rating is what its members add up to", row.rating == recomputed(row), row)
+        check("its judge said something, and its pattern has a score",
+              row.judge_scorer_results[0]["name"] == judge.name and len(row.code_scorer_results) == 1, row)
+        check("its trace is the agent's", row.trace_id and row.status == "scored" and row.response, row)
+    check("the answer that matches the pattern is rated lower", [row.rating for row in rows[:2]] == [4.0, 9.0], rows)
+    check("a case that raised is rated 0 with its error",
+          rows[2].rating == 0 and rows[2].status == "failed"
+          and rows[2].justification == "Case failed with error: ValueError: it broke", rows[2])
+    detail = evaluations.get_run(run.run_id)
+    first = detail["scorerBreakdown"][0]
+    check("the run is the group's", detail["scorerGroupId"] == group.id and detail["scorerGroupName"] == group.name, detail)
+    check("the breakdown begins with the group", first["name"] == f"{group.name} (group)" and first["primary"] is True, detail)
+    check("what the agent said in a run joins no session", sessions.run_sweep().get("judged") == 0)
+    gate_run(run, judge)
+    evaluations.datasets.delete(dataset.id)
+    holds, found = refused(lambda: evaluations.datasets.delete(dataset.id), 404)
+    check("deleting the dataset again is a 404", holds, found)
+    check("its run can still be read", len(evaluations.get_run(run.run_id)["results"]) == 3)
+    return run
+
+
+def evaluation_subject(subject):
+    from agentx.evaluations.models import EvaluationSubject
+
+    return EvaluationSubject(**subject)
+
+
+def gate_run(run, judge):
+    before = len(client.evaluations.list_gates())
+    gate = run.gate(fail_under=7)
+    check("the gate fails below its border", not gate.passed and gate.exit_code == 1 and gate.average_rating == 4.33, gate.raw)
+    check("it tells what its average rests on", (gate.raw["scored"], gate.raw["unscored"]) == (3, 0), gate.raw)
+    gate = run.gate(fail_under=7, no_regression=True, scorer=judge.name)
+    check("a judge can be gated by its name", gate.passed and gate.gated_scorer == {"id": judge.id, "name": judge.name}, gate.raw)
+    holds, found = refused(lambda: run.gate(fail_under=7, scorer="Nobody"), 400)
+    check("an unknown scorer is a 400", holds, found)
+    check("both gates are recorded", len(client.evaluations.list_gates()) == before + 2, client.evaluations.list_gates())
+    client.evaluations.gate_run(run.run_id, fail_under=7, record=False)
+    check("a gate that is not to be recorded is not", len(client.evaluations.list_gates()) == before + 2)
+
+
+def evaluate_by_judges(judge):
+    """A run by a judge and its own settings, over one split."""
+    evaluations = client.evaluations
+    builder = evaluations.datasets.builder(f"Split {RUN}")
+    builder.add_case("One?", splits=["smoke"]).add_case("Two?")
+    dataset = builder.publish()
+    run = evaluations.run(dataset.id, {"kind": "custom_agent"}, scorer_id=judge.id, split="smoke")
+    run.execute(lambda case: f"An answer to {case.query}", concurrency=2).finalize()
+    detail = evaluations.get_run(run.run_id)
+    check("a run by a judge rates with it", [row["rating"] for row in detail["results"]] == [EXPECTED_RATING * 2], detail)
+    check("and says which", detail["evaluationSettingsId"] == judge.id and detail["scorerGroupId"] is None, detail)
+    check("no case of the split is missing", evaluations.gate_run(run.run_id, fail_under=1, record=False).raw["missingCases"] == 0)
 def look_after_agents():
     name = f"walk-agent-{RUN}"
     agent = client.monitor.agents.create(name)
@@ -293,6 +392,8 @@ def walk():
     read_ratings(group, talked)
     read_signals(group, talked)
     grow(group, talked)
+    evaluate(group, judge)
+    evaluate_by_judges(judge)
     look_after_agents()
     page_through_traces(talked)
     make_projects()

@@ -48,7 +48,13 @@ async fn a_key_opens_the_routes_of_its_scopes_and_no_other() {
         let url = format!("{}{path}", server.origin);
         let refusal = refused(&answer(of(&without, scope).request(&method, &url)).await, 403);
         assert!(refusal.contains(&format!("lacks the scope \"{}\"", scope.as_str())), "{method} {path}: {refusal}");
-        let (status, body) = answer(of(&with, scope).request(&method, &url)).await;
+        let request = of(&with, scope).request(&method, &url);
+        // A stream has no end to wait for.
+        let (status, body) = if path.ends_with("/stream") {
+            (request.send().await.unwrap().status().as_u16(), Value::Null)
+        } else {
+            answer(request).await
+        };
         assert!(status != 401 && status != 403 && status < 500, "{method} {path}: {status} {body}");
     }
 }
@@ -170,16 +176,25 @@ pub(super) async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> 
     let external = json!({"name": "E", "url": "https://example.com/score"});
     let custom = made("/agent-monitoring/custom-evaluators", &external, "evaluator").await;
     let scorecard = made("/agent-monitoring/scorecards", &json!({"name": "S"}), "scorecard").await;
+    let dataset = json!({"name": "D", "questions": [{"main_question": {"query": "q?"}}]});
+    let dataset =
+        caller.post("/custom-agent-evaluations/datasets", &dataset).await.1["_id"].as_str().unwrap().to_owned();
     let agent = made("/agents", &json!({"name": "A"}), "agent").await;
     assert_eq!(caller.put(&format!("/monitor/profiles/{agent}"), &json!({"channels": ["x"]})).await.0, 200);
     let project = made("/projects", &json!({"name": "below"}), "project").await;
     let key = made("/agent-monitoring/keys", &json!({"name": "K", "scopes": ["read"]}), "key").await;
+    let receiver = json!({"name": "R", "url": "https://example.com/hook"});
+    let receiver = made("/agent-monitoring/receivers", &receiver, "receiver").await;
     for turn in ["one", "two"] {
         caller.store(&json!({"name": "a", "session_id": "s", "span_id": turn, "output": "sorry"})).await;
     }
     assert_eq!(caller.sweep().await, 1);
     let signal = list(caller.get("/monitor/signals").await, "signals")[0]["_id"].as_str().unwrap().to_owned();
+    let deliveries = list(caller.get("/agent-monitoring/deliveries").await, "deliveries");
+    let delivery = deliveries[0]["_id"].as_str().unwrap().to_owned();
     vec![
+        ("/receivers/", receiver),
+        ("/deliveries/", delivery),
         ("/patterns/", pattern),
         ("/judge-scorers/", judge.clone()),
         ("/evaluation-settings/", judge),
@@ -189,6 +204,8 @@ pub(super) async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> 
         ("/keys/", key),
         ("/projects/", project),
         ("/profiles/", agent),
+        ("/datasets/", dataset),
+        ("/runs/", "none".to_owned()),
         ("/resweeps/", "none".to_owned()),
         ("/signals/", signal),
         ("/sessions/", "s".to_owned()),

@@ -18,7 +18,9 @@ fn operations() -> Vec<Operation> {
     let mut operations = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
-            if !operation["security"].as_array().unwrap().is_empty() {
+            // A stream has no end, and begins with what comes after the request.
+            let is_stream = operation["responses"]["200"]["content"].get("text/event-stream").is_some();
+            if !is_stream && !operation["security"].as_array().unwrap().is_empty() {
                 let takes_body = operation.get("requestBody").is_some();
                 operations.push(Operation { method: method.to_uppercase(), path: path.clone(), takes_body });
             }
@@ -46,7 +48,9 @@ async fn everything(server: &Server, caller: &Caller, ids: &Ids) -> Vec<(String,
     for operation in operations().into_iter().filter(|operation| operation.method == "GET") {
         let path = filled(&operation.path, ids);
         let answered = answer(caller.request("GET", &format!("{}{path}", server.origin))).await;
-        assert_eq!(answered.0, 200, "{path}: {}", answered.1);
+        // A run that goes on has no gate yet.
+        let is_there = answered.0 == 200 || path.ends_with("/gate");
+        assert!(is_there, "{path}: {}", answered.1);
         seen.push((path, answered));
     }
     seen
@@ -75,7 +79,11 @@ async fn no_route_of_the_document_shows_changes_or_spends_anything_of_another_pr
     let order = json!({"groupId": group, "mode": "all", "reason": "again"});
     let (status, resweep) = caller.post("/agent-monitoring/resweeps", &order).await;
     assert_eq!(status, 201, "{resweep}");
-    ids.retain(|(part, _)| *part != "/resweeps/");
+    let order = json!({"datasetId": of("/datasets/"), "scorerGroupId": group});
+    let (status, run) = caller.post("/custom-agent-evaluations/runs", &order).await;
+    assert_eq!(status, 201, "{run}");
+    ids.retain(|(part, _)| !["/resweeps/", "/runs/"].contains(part));
+    ids.push(("/runs/", run["runId"].as_str().unwrap().to_owned()));
     ids.push(("/resweeps/", resweep["resweep"]["_id"].as_str().unwrap().to_owned()));
 
     // Something is due that costs a question to the judge.

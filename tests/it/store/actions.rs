@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use afterword::domain::custom::Counts;
 use afterword::domain::span::{SpanKind, ToolCall};
+use afterword::domain::time::Micros;
 use serde_json::json;
 
 use super::contract;
@@ -131,14 +132,21 @@ async fn another_tenants_decisions_are_not_counted(ctx: Ctx) {
 
 async fn a_signing_secret_is_made_once_and_replaced_on_request(ctx: Ctx) {
     use secrecy::ExposeSecret as _;
-    let read =
-        async |ctx: &Ctx| ctx.store.signing_secret(&ctx.project, ctx.now()).await.unwrap().expose_secret().to_owned();
+    let all = async |ctx: &Ctx| {
+        let secrets = ctx.store.signing_secrets(&ctx.project, ctx.now()).await.unwrap();
+        secrets.all().iter().map(|secret| secret.expose_secret().to_owned()).collect::<Vec<_>>()
+    };
+    let read = async |ctx: &Ctx| all(ctx).await.remove(0);
     let first = read(&ctx).await;
     assert!(first.starts_with("whsec_") && first.len() == 6 + 44, "{first}");
     assert_eq!(read(&ctx).await, first);
     let other = ctx.tenant("other").await;
     assert_ne!(read(&other).await, first);
-    let next = ctx.store.rotate_signing_secret(&ctx.project, ctx.now()).await.unwrap();
-    assert_ne!(next.expose_secret(), first);
-    assert_eq!(read(&ctx).await, next.expose_secret());
+    let until = ctx.now() + Micros::seconds(60);
+    let next = ctx.store.rotate_signing_secret(&ctx.project, ctx.now(), until).await.unwrap();
+    let next = next.present.expose_secret().to_owned();
+    assert_ne!(next, first);
+    assert_eq!(all(&ctx).await, [next.clone(), first]);
+    ctx.at_second(60);
+    assert_eq!(all(&ctx).await, [next]);
 }

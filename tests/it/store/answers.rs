@@ -5,7 +5,7 @@ use afterword::domain::judge::Judgement;
 use afterword::domain::outcome::{Goodness, Outcome};
 use afterword::domain::redact::Kind;
 use afterword::domain::time::{Micros, Timestamp};
-use afterword::store::{Asker, DailyLimits, JudgeCall, Purpose};
+use afterword::store::{Asked, DailyLimits, JudgeCall, Purpose};
 
 use super::contract;
 use super::ctx::{Ctx, START};
@@ -34,23 +34,25 @@ fn call(attempt: i64, error: Option<&str>) -> JudgeCall {
     }
 }
 
-fn asker<'a>(session: &'a SessionId, scorer: &'a ScorerId) -> Asker<'a> {
-    Asker { session, scorer, group: None, purpose: Purpose::Live }
+fn asked(ctx: &Ctx, calls: &[JudgeCall], answer: Option<(&str, Judgement)>) -> Asked {
+    Asked {
+        project: ctx.project.clone(),
+        session: SessionId::trusted("s"),
+        scorer: ScorerId::trusted("j"),
+        group: None,
+        purpose: Purpose::Live,
+        calls: calls.to_vec(),
+        answer: answer.map(|(key, answer)| (key.to_owned(), answer)),
+    }
 }
 
 async fn an_answer_is_kept_once_and_the_first_wins(ctx: Ctx) {
     let other = ctx.tenant("two").await;
-    let (session, scorer) = (SessionId::trusted("s"), ScorerId::trusted("j"));
-    let keep = async |key: &str, rating: f64| {
-        let answer = judgement(rating);
-        let calls = [call(1, Some("busy")), call(2, None)];
-        let kept = Some((key, &answer));
-        ctx.store.keep_judgement(&ctx.project, asker(&session, &scorer), &calls, kept, ctx.now()).await.unwrap();
-    };
+    let kept =
+        |key: &str, rating: f64| asked(&ctx, &[call(1, Some("busy")), call(2, None)], Some((key, judgement(rating))));
     assert_eq!(ctx.store.judgement(&ctx.project, "k").await.unwrap(), None);
-    keep("k", 7.0).await;
-    keep("k", 2.0).await;
-    keep("other", 3.0).await;
+    ctx.store.keep_asked(&[kept("k", 7.0)], ctx.now()).await.unwrap();
+    ctx.store.keep_asked(&[kept("other", 3.0), kept("k", 2.0)], ctx.now()).await.unwrap();
     assert_eq!(ctx.store.judgement(&ctx.project, "k").await.unwrap(), Some(judgement(7.0)));
     assert_eq!(ctx.store.judgement(&ctx.project, "other").await.unwrap(), Some(judgement(3.0)));
     assert_eq!(other.store.judgement(&other.project, "k").await.unwrap(), None);
@@ -63,20 +65,15 @@ async fn an_answer_is_kept_once_and_the_first_wins(ctx: Ctx) {
 }
 
 async fn a_cost_without_an_answer_is_kept_too(ctx: Ctx) {
-    let (session, scorer) = (SessionId::trusted("s"), ScorerId::trusted("j"));
-    ctx.store
-        .keep_judgement(&ctx.project, asker(&session, &scorer), &[call(1, Some("500"))], None, ctx.now())
-        .await
-        .unwrap();
-    ctx.store.keep_judgement(&ctx.project, asker(&session, &scorer), &[], None, ctx.now()).await.unwrap();
+    let kept = [asked(&ctx, &[call(1, Some("500"))], None), asked(&ctx, &[], None)];
+    ctx.store.keep_asked(&kept, ctx.now()).await.unwrap();
     assert_eq!((ctx.count("judge_calls").await, ctx.count("outcomes").await), (1, 0));
 }
 
 async fn usage_sums_up_what_calls_cost_and_came_to(ctx: Ctx) {
-    let (session, scorer, group) = (SessionId::trusted("s"), ScorerId::trusted("j"), GroupId::trusted("g"));
     let keep = async |purpose: Purpose, calls: &[JudgeCall]| {
-        let asker = Asker { session: &session, scorer: &scorer, group: Some(&group), purpose };
-        ctx.store.keep_judgement(&ctx.project, asker, calls, None, ctx.now()).await.unwrap();
+        let asked = Asked { group: Some(GroupId::trusted("g")), purpose, ..asked(&ctx, calls, None) };
+        ctx.store.keep_asked(&[asked], ctx.now()).await.unwrap();
     };
     keep(Purpose::Live, &[call(1, Some("busy")), call(2, None)]).await;
     keep(Purpose::Live, &[call(1, None)]).await;

@@ -4,7 +4,7 @@ use afterword::domain::explain::{Decision, decide};
 use afterword::domain::ids::SessionId;
 use afterword::domain::resweep::{Asked, Estimate};
 use afterword::domain::time::Micros;
-use afterword::store::{Asker, JudgeCall, Pruned, Purpose, Recorded, Retention};
+use afterword::store::{Asked as Paid, JudgeCall, Pruned, Purpose, Recorded, Retention};
 use serde_json::json;
 
 use super::contract;
@@ -200,10 +200,16 @@ async fn records_go_by_their_age_in_small_batches(ctx: Ctx) {
     let judgement = afterword::domain::judge::Judgement::silent(silent);
     for n in 0..6 {
         ctx.at_second(n * DAY + 1);
-        let asker = Asker { session: &session, scorer: &scorer, group: Some(&group.id), purpose: Purpose::Live };
-        let key = format!("key-{n}");
-        let kept = Some((key.as_str(), &judgement));
-        ctx.store.keep_judgement(&ctx.project, asker, std::slice::from_ref(&call), kept, ctx.now()).await.unwrap();
+        let paid = Paid {
+            project: ctx.project.clone(),
+            session: session.clone(),
+            scorer: scorer.clone(),
+            group: Some(group.id.clone()),
+            purpose: Purpose::Live,
+            calls: vec![call.clone()],
+            answer: Some((format!("key-{n}"), judgement.clone())),
+        };
+        ctx.store.keep_asked(&[paid], ctx.now()).await.unwrap();
         ctx.session(&format!("s{n}"), 2).await;
         ctx.at_second(n * DAY + 121);
         assert_eq!(ctx.sweep(1.0).await, 1, "and a signal");

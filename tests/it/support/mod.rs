@@ -1,5 +1,5 @@
-//! What integration tests stand on: a PostgreSQL of their own, a Python of their own, a judge that says what it is told, a
-//! server, the real binary, and the data laid beside the checkout.
+//! What integration tests stand on: a PostgreSQL of their own, a Python of their own, a judge and a receiver that do what they are
+//! told, a server, the real binary, and the data laid beside the checkout.
 
 pub mod data;
 pub mod judge;
@@ -8,5 +8,6 @@ pub mod postgres;
 pub mod program;
 pub mod python;
 pub mod server;
+pub mod webhook;
 
 pub use postgres::absent;

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use afterword::clock::{Clock, ManualClock};
 use afterword::domain::assessment::RetryPolicy;
+use afterword::domain::delivery::DeliveryPolicy;
 use afterword::domain::quarantine::Limits;
 use afterword::domain::retry::Backoff;
 use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::{Entropy, OsEntropy};
-use afterword::http::{self, Api, ApiSettings, Connections, Rates};
+use afterword::http::{self, Api, ApiSettings, Connections, Rates, StreamSettings};
 use afterword::ingest::writer::{Writer, WriterSettings};
+use afterword::notify::{Notifier, NotifySettings};
 use afterword::scorers::code::{CodeScorers, CodeSettings};
 use afterword::scorers::custom::Customs;
 use afterword::scorers::external::{ExternalClient, ExternalSettings};
@@ -18,10 +20,11 @@ use afterword::scorers::guard::{Outgoing, OutgoingSettings};
 use afterword::scorers::judge::{JudgeClient, JudgeSettings};
 use afterword::store::{Caps, Retention, Store, StoreSettings};
 use afterword::worker::schedule::Schedule;
-use afterword::worker::{self, Worker, WorkerSettings};
+use afterword::worker::{self, DeliverSettings, Deliverer, Worker, WorkerSettings};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::judge::Judge;
@@ -47,6 +50,12 @@ pub struct Plan<'a> {
     pub schedule: Option<&'static str>,
     /// Whether calls may lead to this machine.
     pub allow_private: bool,
+    /// How receivers are called; by `allow_private` alone where `None`.
+    pub outgoing: Option<OutgoingSettings>,
+    /// How readers of the rail are served.
+    pub stream: StreamSettings,
+    /// How many of them there may be.
+    pub max_streams: usize,
     /// How many requests a minute each key may make; 0 is no limit.
     pub requests_per_minute: u32,
     /// How connections are treated.
@@ -66,6 +75,9 @@ impl Default for Plan<'_> {
             worker: worker_settings(),
             schedule: None,
             allow_private: false,
+            outgoing: None,
+            stream: StreamSettings { heartbeat: Duration::from_secs(15), patience: Duration::from_secs(30) },
+            max_streams: 10,
             requests_per_minute: 0,
             connections: Connections::default(),
             clock: None,
@@ -81,6 +93,8 @@ pub struct Server {
     pub caller: Caller,
     /// A caller of another project.
     pub stranger: Caller,
+    /// What tells receivers; it does so only when it is asked to.
+    pub deliverer: Arc<Deliverer>,
     /// Its store.
     pub store: Store,
     /// Its worker.
@@ -129,6 +143,13 @@ impl Server {
             customs(plan.allow_private),
             plan.worker,
         );
+        let deliverer = Deliverer::new(
+            store.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&entropy),
+            notifier(plan.outgoing.unwrap_or_else(|| rules(plan.allow_private))),
+            deliver_settings(),
+        );
         let stop = CancellationToken::new();
         if let Some(schedule) = plan.schedule {
             let schedule = Schedule::parse(schedule).unwrap();
@@ -146,7 +167,11 @@ impl Server {
                 requests_per_minute: plan.requests_per_minute,
                 lookback: Micros::seconds(86_400),
                 sweep_patience: plan.sweep_patience,
+                secret_overlap: Micros::seconds(86_400),
+                stream: plan.stream,
             },
+            deliverer: Arc::clone(&deliverer),
+            streams: Arc::new(Semaphore::new(plan.max_streams)),
             stop: stop.clone(),
             rates: Rates::default(),
         };
@@ -155,7 +180,7 @@ impl Server {
         let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), plan.connections);
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
-        Self { origin, caller, stranger, store, worker, database: url, clock: manual, stop, _folder: folder }
+        Self { origin, caller, stranger, deliverer, store, worker, database: url, clock: manual, stop, _folder: folder }
     }
 }
 
@@ -165,8 +190,35 @@ fn judges(judge: Option<&Judge>, settings: JudgeSettings, clock: Arc<dyn Clock>)
     Arc::new(JudgeClient::new(JudgeSettings { base_url, ..settings }, clock).unwrap())
 }
 
+fn rules(allow_private: bool) -> OutgoingSettings {
+    OutgoingSettings { allow_private, ..OutgoingSettings::default() }
+}
+
+/// A notifier with these rules that waits a second for an answer.
+pub fn notifier(rules: OutgoingSettings) -> Notifier {
+    afterword::scorers::install_tls();
+    let settings =
+        NotifySettings { public_url: "https://afterword.example".to_owned(), timeout: Duration::from_secs(1) };
+    Notifier::new(Outgoing::new(rules).unwrap(), settings)
+}
+
+/// How the tests' deliverer works: seconds between attempts, many of them.
+pub fn deliver_settings() -> DeliverSettings {
+    DeliverSettings {
+        policy: DeliveryPolicy {
+            backoff: Backoff { first: Micros::seconds(5), longest: Micros::seconds(3_600) },
+            max_attempts: 16,
+            give_up_after: Micros::seconds(86_400),
+        },
+        max_concurrency: 8,
+        lease: Micros::seconds(20),
+        keep: Micros::seconds(86_400),
+        grace: Micros::seconds(5),
+    }
+}
+
 fn customs(allow_private: bool) -> Customs {
-    let outgoing = Outgoing::new(OutgoingSettings { allow_private, ..OutgoingSettings::default() }).unwrap();
+    let outgoing = Outgoing::new(rules(allow_private)).unwrap();
     Customs {
         external: Arc::new(ExternalClient::new(outgoing, ExternalSettings::default())),
         code: Arc::new(CodeScorers::new(CodeSettings::of(env!("CARGO_BIN_EXE_afterword")))),
@@ -179,6 +231,7 @@ pub fn worker_settings() -> WorkerSettings {
     WorkerSettings {
         retention: Retention::default(),
         root_grace: Micros::seconds(60),
+        failing_after: Micros::seconds(3_600),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         max_session_age: Micros::ZERO,

@@ -1,0 +1,87 @@
+//! The keeper: what was paid for at the same moment is kept in one transaction, and nobody goes on before it is.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::store::{Asked, Store, StoreError};
+
+/// The most questions whose cost and answers share a transaction.
+const MOST: usize = 64;
+
+/// Where what questions came to is handed in.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    inbox: Inbox,
+}
+
+#[derive(Debug)]
+enum Inbox {
+    /// Neighbours share a transaction.
+    Shared(mpsc::Sender<Job>),
+    /// Each has its own, within the caller's own task.
+    #[cfg(test)]
+    Own(Store, Arc<dyn Clock>),
+}
+
+#[derive(Debug)]
+struct Job {
+    asked: Asked,
+    done: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Keeper {
+    /// Starts the task that keeps. It ends when the keeper is dropped and everything handed in is kept.
+    pub(super) fn start(store: Store, clock: Arc<dyn Clock>) -> Self {
+        let (inbox, mut jobs) = mpsc::channel::<Job>(MOST * 2);
+        tokio::spawn(async move {
+            let mut batch = Vec::with_capacity(MOST);
+            while jobs.recv_many(&mut batch, MOST).await > 0 {
+                let (asked, waiting): (Vec<Asked>, Vec<_>) = batch.drain(..).map(|job| (job.asked, job.done)).unzip();
+                for (done, kept) in waiting.into_iter().zip(keep(&store, &asked, clock.as_ref()).await) {
+                    // Nobody waits any more where the work was cut short; it is kept all the same.
+                    let _ = done.send(kept);
+                }
+            }
+        });
+        Self { inbox: Inbox::Shared(inbox) }
+    }
+
+    /// Keeps each by itself, without a task of its own: for whoever steps through the caller's.
+    #[cfg(test)]
+    pub(super) const fn by_itself(store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { inbox: Inbox::Own(store, clock) }
+    }
+
+    /// Keeps what a question came to.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it can't be kept.
+    pub(super) async fn keep(&self, asked: Asked) -> Result<(), StoreError> {
+        let gone = || StoreError::Unreachable("the worker is stopping".to_owned());
+        let inbox = match &self.inbox {
+            Inbox::Shared(inbox) => inbox,
+            #[cfg(test)]
+            Inbox::Own(store, clock) => return store.keep_asked(&[asked], clock.now()).await,
+        };
+        let (done, kept) = oneshot::channel();
+        inbox.send(Job { asked, done }).await.map_err(|_| gone())?;
+        kept.await.map_err(|_| gone())?
+    }
+}
+
+async fn keep(store: &Store, asked: &[Asked], clock: &dyn Clock) -> Vec<Result<(), StoreError>> {
+    match store.keep_asked(asked, clock.now()).await {
+        Ok(()) => vec![Ok(()); asked.len()],
+        Err(error) if asked.len() == 1 || error.is_outage() => vec![Err(error); asked.len()],
+        // One of them can't be kept: each by itself, so that it harms no sibling.
+        Err(_) => {
+            let mut kept = Vec::with_capacity(asked.len());
+            for one in asked {
+                kept.push(store.keep_asked(std::slice::from_ref(one), clock.now()).await);
+            }
+            kept
+        }
+    }
+}
