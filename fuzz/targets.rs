@@ -14,6 +14,7 @@ use afterword::domain::pattern::{Detector, Match, Pattern, PatternSpec, Sides};
 use afterword::domain::scorer::{JudgeOutput, Rubric};
 use afterword::domain::span::{Span, SpanBody, StoredSpan};
 use afterword::domain::time::Timestamp;
+use afterword::domain::transcript::ToolContext;
 use afterword::ingest::{chat, client, otlp, parse_json};
 use serde_json::{Value, json};
 
@@ -67,7 +68,7 @@ fn question(kind: u8) -> Option<Question> {
     let question = match kind {
         b'r' | b'p' | b'l' => Question::of_session(&rubric, &conversation, 100_000),
         b'v' => Question::of_relevancy(&conversation, 100_000),
-        b'c' => Question::of_condition("the agent names a day", &conversation, 100_000),
+        b'c' => Question::of_condition("the agent names a day", &conversation, ToolContext::None, 100_000),
         _ => return None,
     };
     Some(question.expect("room for two turns"))
@@ -124,7 +125,7 @@ pub fn pattern(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
     let (input, output) = rest.split_once('\n').unwrap_or(("", rest));
-    let sides = Sides { input, output };
+    let sides = Sides { input, output, trace: None };
     match serde_json::from_str(first) {
         Ok(body @ Value::Object(_)) => pattern_of(&body, &sides),
         _ => {

@@ -138,7 +138,11 @@ impl App {
     /// The writer that what arrives is handed to.
     pub fn writer(&self) -> Writer {
         let ingest = &self.config.ingest;
-        let settings = WriterSettings { spans_per_transaction: ingest.group_commit_spans, writers: ingest.writers };
+        let settings = WriterSettings {
+            spans_per_transaction: ingest.group_commit_spans,
+            writers: ingest.writers,
+            trace_settle: self.config.sweep.trace_settle,
+        };
         Writer::start(&self.store, &self.any_clock(), settings)
     }
 
@@ -331,6 +335,7 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
     WorkerSettings {
         root_grace: sweep.root_grace,
         failing_after: config.deliveries.failing_after,
+        trace_settle: sweep.trace_settle,
         retry: RetryPolicy {
             errors: Backoff { first: sweep.retry_first, longest: sweep.retry_longest },
             deferrals: Backoff { first: sweep.defer_first, longest: sweep.defer_longest },

@@ -176,7 +176,7 @@ impl Imported {
         if spans.is_empty() {
             return Ok(());
         }
-        let arrival = Arrival { project: project.clone(), spans, margin };
+        let arrival = Arrival { project: project.clone(), spans, margin, trace_settle: app.config.sweep.trace_settle };
         let receipts = app.store.ingest(&[arrival], app.clock.now()).await?;
         let mut dropped = 0;
         for fate in receipts.iter().flat_map(|receipt| &receipt.fates) {

@@ -16,6 +16,9 @@ pub struct Sweep {
     /// How long a trace without its root waits for it before it counts as a turn.
     #[serde(with = "length")]
     pub root_grace: Micros,
+    /// How long after its last new content a trace is judged by itself, where something scores single traces.
+    #[serde(with = "length")]
+    pub trace_settle: Micros,
     /// How far back, by arrival, sessions are considered again when live scoring is switched on or changed.
     #[serde(with = "length")]
     pub lookback: Micros,
@@ -66,6 +69,7 @@ impl Default for Sweep {
         Self {
             schedule: Schedule::parse("*/5 * * * * *").expect("every five seconds is a schedule"),
             root_grace: Micros::seconds(60),
+            trace_settle: Micros::seconds(2),
             lookback: Micros::seconds(DAY),
             panel_wait: Micros::seconds(3_600),
             max_attempts: 5,
@@ -93,6 +97,7 @@ const WAIT: Allowed = Allowed::Length(Micros::millis(100), Micros::seconds(DAY))
 pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "schedule", allowed: Allowed::Text(check_schedule) },
     Setting { key: "root_grace", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(DAY)) },
+    Setting { key: "trace_settle", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(3_600)) },
     Setting { key: "lookback", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(366 * DAY)) },
     Setting { key: "panel_wait", allowed: Allowed::Length(Micros::ZERO, Micros::seconds(30 * DAY)) },
     Setting { key: "max_attempts", allowed: Allowed::Whole(1, 100) },

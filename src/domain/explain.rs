@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::assessment::{Assessment, Goal, State};
 use super::block::Block;
-use super::plan::{LiveGroup, NotNow, Standing};
+use super::plan::{LiveGroup, NotNow, Patience, Standing};
 use super::quarantine::Held;
 use super::sample;
-use super::time::{Micros, Timestamp};
+use super::time::Timestamp;
 
 /// Who holds a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub enum Decision {
 
 /// Decides what to say of a pair. The order is that of a person's questions: is it judged, is somebody at it, what does it wait
 /// for.
-pub fn decide(facts: &Facts, now: Timestamp, root_grace: Micros, max_attempts: i64) -> Decision {
+pub fn decide(facts: &Facts, now: Timestamp, patience: Patience, max_attempts: i64) -> Decision {
     let Some(standing) = &facts.standing else { return Decision::Unknown };
     if let Some(held) = &facts.held {
         return Decision::Quarantined { reason: held.reason.clone(), since: held.since.iso() };
@@ -160,7 +160,7 @@ pub fn decide(facts: &Facts, now: Timestamp, root_grace: Micros, max_attempts: i
             Decision::Deferred { reason: block.reason.clone(), until: block.until.map(Timestamp::iso) }
         }
         Some((_, State::Waiting)) => Decision::Waiting { ahead: facts.ahead },
-        Some((_, State::Current | State::Withdrawn)) | None => not_wanted(facts, standing, now, root_grace),
+        Some((_, State::Current | State::Withdrawn)) | None => not_wanted(facts, standing, now, patience),
     }
 }
 
@@ -183,16 +183,17 @@ fn pruned(standing: &Standing) -> Decision {
     Decision::Pruned { at: standing.pruned_at.map_or_else(String::new, Timestamp::iso) }
 }
 
-fn not_wanted(facts: &Facts, standing: &Standing, now: Timestamp, root_grace: Micros) -> Decision {
+fn not_wanted(facts: &Facts, standing: &Standing, now: Timestamp, patience: Patience) -> Decision {
     let Some(group) = &facts.group else { return Decision::NotLive };
-    match standing.eligible(group, now, root_grace) {
+    match standing.eligible(group, now, patience) {
         Ok(()) => Decision::Unplanned,
         Err(NotNow::Pruned) => pruned(standing),
+        Err(NotNow::OtherScope) => Decision::NotLive,
         Err(NotNow::TooFewTurns) => {
             Decision::TooFewTurns { turns: standing.turns + standing.rootless, min_turns: group.min_turns }
         }
         Err(NotNow::SampledOut) => {
-            let draw = sample::draw(standing.session.as_str(), group.id.as_str());
+            let draw = sample::draw(standing.session.bare(), group.id.as_str());
             Decision::SampledOut { hash: format!("{:016x}", draw.hash), unit: draw.unit, rate: group.sample_rate }
         }
         Err(NotNow::Active(until)) => Decision::Active { until: until.iso() },
@@ -234,10 +235,13 @@ impl Decision {
 #[cfg(test)]
 mod tests {
     use super::super::assessment::Ending;
+    use super::super::group::Scope;
     use super::super::ids::{GroupId, SessionId};
+    use super::super::time::Micros;
     use super::*;
 
     const MAX: i64 = 3;
+    const PATIENCE: Patience = Patience { root_grace: Micros::seconds(60), trace_settle: Micros::seconds(2) };
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
@@ -257,6 +261,7 @@ mod tests {
             held: None,
             group: Some(LiveGroup {
                 id: GroupId::trusted("g"),
+                scope: Scope::Session,
                 sample_rate: 1.0,
                 idle: Micros::seconds(120),
                 min_turns: 2,
@@ -274,7 +279,7 @@ mod tests {
     }
 
     fn of(facts: &Facts) -> Decision {
-        decide(facts, at(1_200), Micros::seconds(60), MAX)
+        decide(facts, at(1_200), PATIENCE, MAX)
     }
 
     #[test]

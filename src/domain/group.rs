@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::compose::by_hand::{AGGREGATIONS, threshold};
 use super::compose::{Aggregation, DEFAULT_THRESHOLD, Recipe, Scorecard};
+use super::conversation::Agent;
 use super::ids::check_id;
 use super::members::read_members;
 use super::problems::Problems;
@@ -112,6 +113,9 @@ pub struct OnlineProfile {
     pub idle_seconds: i64,
     /// The fewest turns of a session that is judged.
     pub min_turns: i64,
+    /// The agents that are scored, by id or name; all where `None`. Only judges by themselves select.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Vec<String>>,
 }
 
 /// Everything about a group that people choose.
@@ -152,10 +156,19 @@ pub struct ScorerFacts {
     pub has_version: bool,
 }
 
+impl OnlineProfile {
+    /// Whether it scores what that agent did.
+    pub fn selects(&self, agent: Option<&Agent>) -> bool {
+        self.agents.as_ref().is_none_or(|selected| {
+            agent.is_some_and(|agent| selected.iter().any(|it| *it == agent.id || *it == agent.name))
+        })
+    }
+}
+
 impl GroupSpec {
-    /// Whether it scores whole sessions of live traffic.
-    pub fn scores_sessions_live(&self) -> bool {
-        self.online.as_ref().is_some_and(|online| online.enabled && online.scope == Scope::Session)
+    /// What it scores of live traffic; `None` where it scores none.
+    pub fn live_scope(&self) -> Option<Scope> {
+        self.online.as_ref().filter(|online| online.enabled).map(|online| online.scope)
     }
 
     /// Reads a new group from the wire.
@@ -343,6 +356,7 @@ fn read_online(
         scope: Scope::Trace,
         idle_seconds: 120,
         min_turns: 2,
+        agents: None,
     };
     Some(merge_online(stored.cloned().unwrap_or(default), patch, problems))
 }

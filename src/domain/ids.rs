@@ -88,7 +88,8 @@ macro_rules! ids {
 ids! {
     /// A project: the tenant. It comes from the API key alone.
     ProjectId,
-    /// A session: one conversation of one project.
+    /// A session: one conversation of one project. Where things are assessed it may stand for a single trace instead, see
+    /// [`SessionId::of_trace`].
     SessionId,
     /// A trace. Spans of the existing client carry none: there it is the id of the top-most span that parent links reach.
     TraceId,
@@ -104,6 +105,32 @@ ids! {
     VerdictId,
 }
 
+/// What the id of a subject begins with that is a single trace. No session's id does: they hold no control characters, and in
+/// the store's bytewise order they all come behind it.
+const TRACE_MARK: char = '\u{1}';
+
+impl SessionId {
+    /// The subject that is one trace, judged by itself, in the place of a session.
+    pub fn of_trace(trace: &TraceId) -> Self {
+        Self(format!("{TRACE_MARK}{trace}"))
+    }
+
+    /// The trace, where the subject is one.
+    pub fn as_trace(&self) -> Option<TraceId> {
+        self.0.strip_prefix(TRACE_MARK).map(TraceId::trusted)
+    }
+
+    /// Whether the subject is a single trace.
+    pub fn is_trace(&self) -> bool {
+        self.0.starts_with(TRACE_MARK)
+    }
+
+    /// The id by which people know the subject: the session's, or the trace's.
+    pub fn bare(&self) -> &str {
+        self.0.strip_prefix(TRACE_MARK).unwrap_or(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,8 +141,18 @@ mod tests {
         assert_eq!(check_id(&"é".repeat(256)), Ok(()));
         assert_eq!(check_id(&"é".repeat(257)), Err(BadId::TooLong(514)));
         assert_eq!(check_id(""), Err(BadId::Empty));
-        for bad in ["a\0b", "a\nb", "\u{7f}", "\u{85}"] {
+        for bad in ["\u{1}t", "a\0b", "a\nb", "\u{7f}", "\u{85}"] {
             assert_eq!(check_id(bad), Err(BadId::ControlCharacter), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_trace_stands_in_the_place_of_a_session_and_is_never_taken_for_one() {
+        let trace = TraceId::trusted("4bf92f35");
+        let subject = SessionId::of_trace(&trace);
+        assert_eq!((subject.as_trace(), subject.is_trace(), subject.bare()), (Some(trace), true, "4bf92f35"));
+        let session = SessionId::trusted("4bf92f35");
+        assert_eq!((session.as_trace(), session.is_trace(), session.bare()), (None, false, "4bf92f35"));
+        assert!(subject.as_str() < " " && check_id(subject.as_str()).is_err());
     }
 }

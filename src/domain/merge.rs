@@ -30,6 +30,8 @@ pub struct Known {
     pub ended_at: Option<Timestamp>,
     /// Whether it belongs to a dataset run.
     pub eval_run: bool,
+    /// Whether its sender opted it out of live scoring at trace scope.
+    pub unmonitored: bool,
     /// The digest of its content.
     pub digest: String,
 }
@@ -73,6 +75,8 @@ pub struct Merged {
     pub sessions: BTreeMap<SessionId, Change>,
     /// The traces that were written or changed.
     pub traces: BTreeSet<TraceId>,
+    /// Those of them that may be judged by themselves, with what each comes to. Empty where nobody watches traces.
+    pub settling: BTreeMap<TraceId, Share>,
 }
 
 /// What changes about a session.
@@ -101,15 +105,25 @@ pub struct Change {
     pub shrunk: bool,
 }
 
+/// Whether anything scores single traces of a project live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// Nothing does: sessions alone.
+    Sessions,
+    /// Something does.
+    Traces,
+}
+
 /// Decides what a batch of one project's spans changes. `known` holds every stored span of every trace concerned.
-pub fn merge(known: Vec<Known>, incoming: &[Incoming], now: Timestamp) -> Merged {
+pub fn merge(known: Vec<Known>, incoming: &[Incoming], watch: Watch, now: Timestamp) -> Merged {
     let mut table = Table::of(known);
     let fates: Vec<Fate> = incoming.iter().enumerate().map(|(index, span)| table.take(index, span, now)).collect();
     table.join_client_traces();
     let fates = table.turn_away_twins(incoming, fates);
     let traces = table.touched_traces();
     table.attach(&traces);
-    let mut merged = Merged { fates, sessions: table.changes(&traces), traces, ..Merged::default() };
+    let settling = if watch == Watch::Traces { table.settling(&traces) } else { BTreeMap::new() };
+    let mut merged = Merged { fates, sessions: table.changes(&traces), traces, settling, ..Merged::default() };
     for row in table.rows {
         if let Some(before) = row.before.filter(|before| {
             before.trace_id != row.after.trace_id
@@ -270,6 +284,24 @@ impl Table {
         }
     }
 
+    /// Those of `traces` that may be judged by themselves: the root is stored, something can be read, no span belongs to a
+    /// dataset run, and none is opted out.
+    fn settling(&self, traces: &BTreeSet<TraceId>) -> BTreeMap<TraceId, Share> {
+        let mut settling = BTreeMap::new();
+        for (trace, rows) in self.by_trace(traces, |row| Some(&row.after)) {
+            let rows = || rows.iter().map(|&n| &self.rows[n].after);
+            if rows().any(|row| row.eval_run || row.unmonitored) {
+                continue;
+            }
+            let facts: Vec<&SpanFacts> = rows().map(|row| &row.facts).collect();
+            let share = share::of_whole_trace(&facts);
+            if share.turns > 0 {
+                settling.insert(trace, share);
+            }
+        }
+        settling
+    }
+
     /// The rows of each of `traces`, by the side of the entry that `side` picks.
     fn by_trace(
         &self,
@@ -395,6 +427,7 @@ fn fresh(incoming: &Incoming, now: Timestamp) -> Known {
         started_at: span.started_at,
         ended_at: span.ended_at,
         eval_run: span.is_eval_run(),
+        unmonitored: span.body.monitor == Some(false),
         digest: incoming.digest.clone(),
     }
 }

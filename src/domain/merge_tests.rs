@@ -50,7 +50,7 @@ struct Model {
 impl Model {
     fn apply(&mut self, batch: &[Incoming], now: i64) -> Vec<Fate> {
         let known: Vec<Known> = self.rows.values().cloned().collect();
-        let merged = merge(known, batch, Timestamp::from_micros(now));
+        let merged = merge(known, batch, Watch::Traces, Timestamp::from_micros(now));
         for (old_trace, row) in merged.moved {
             self.rows.remove(&(old_trace, row.facts.span_id.clone()));
             self.rows.insert((row.trace_id.clone(), row.facts.span_id.clone()), row);

@@ -37,6 +37,7 @@ pub mod scorer;
 pub mod scorer_figures;
 pub mod share;
 pub mod signal;
+pub mod single;
 pub mod span;
 pub mod time;
 pub mod tokens;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::group::GroupSpec;
+use super::group::{GroupSpec, Scope};
 use super::ids::{GroupId, SessionId};
 use super::sample;
 use super::time::{Micros, Timestamp};
@@ -10,25 +10,37 @@ use super::time::{Micros, Timestamp};
 /// The most that ingest waits before the planner looks at a session, and the margin that a pass by hand looks ahead.
 pub const LONGEST_MARGIN: Micros = Micros::seconds(60);
 
-/// What planning needs to know of a group that scores sessions live.
+/// How long to wait for what may still come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How long a turn whose root has not arrived keeps its session from being quiet.
+    pub root_grace: Micros,
+    /// How long after its last new content a trace is judged by itself.
+    pub trace_settle: Micros,
+}
+
+/// What planning needs to know of a group that scores live traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveGroup {
     /// The group.
     pub id: GroupId,
-    /// The share of sessions it judges, 0..=1.
+    /// Whether it judges sessions, or each trace by itself.
+    pub scope: Scope,
+    /// The share of sessions, or of traces, that it judges, 0..=1.
     pub sample_rate: f64,
-    /// How long a session must have been quiet.
+    /// How long a session must have been quiet. Of no meaning for traces.
     pub idle: Micros,
-    /// The fewest turns it judges.
+    /// The fewest turns of a session that it judges. Of no meaning for traces.
     pub min_turns: i64,
 }
 
 impl LiveGroup {
-    /// The group as planning sees it; `None` where it does not score sessions live.
+    /// The group as planning sees it; `None` where it does not score live traffic.
     pub fn of(id: GroupId, spec: &GroupSpec) -> Option<Self> {
-        let online = spec.online.as_ref().filter(|_| spec.scores_sessions_live())?;
+        let online = spec.online.as_ref().filter(|online| online.enabled)?;
         Some(Self {
             id,
+            scope: online.scope,
             sample_rate: online.sample_rate,
             idle: Micros::seconds(online.idle_seconds),
             min_turns: online.min_turns,
@@ -36,10 +48,10 @@ impl LiveGroup {
     }
 }
 
-/// What planning needs to know of a session.
+/// What planning needs to know of a session, or of a trace that is judged by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// The session.
+    /// The session, or the trace in its place.
     pub session: SessionId,
     /// Its content version.
     pub revision: i64,
@@ -78,6 +90,8 @@ impl Age {
 pub enum NotNow {
     /// Its spans were pruned: what arrived since is not the whole conversation, and never will be.
     Pruned,
+    /// The group judges sessions and this is a trace, or the other way round.
+    OtherScope,
     /// Fewer turns than the group judges.
     TooFewTurns,
     /// The stable hash leaves it out at the group's rate.
@@ -91,17 +105,25 @@ impl Standing {
     ///
     /// # Errors
     /// [`NotNow`] says why it does not.
-    pub fn eligible(&self, group: &LiveGroup, now: Timestamp, root_grace: Micros) -> Result<(), NotNow> {
+    pub fn eligible(&self, group: &LiveGroup, now: Timestamp, patience: Patience) -> Result<(), NotNow> {
+        let is_trace = self.session.is_trace();
+        if is_trace != (group.scope == Scope::Trace) {
+            return Err(NotNow::OtherScope);
+        }
         if self.pruned_at.is_some() {
             return Err(NotNow::Pruned);
         }
-        if self.turns + self.rootless < group.min_turns {
+        if !is_trace && self.turns + self.rootless < group.min_turns {
             return Err(NotNow::TooFewTurns);
         }
-        if !sample::draw(self.session.as_str(), group.id.as_str()).kept_at(group.sample_rate) {
+        if !sample::draw(self.session.bare(), group.id.as_str()).kept_at(group.sample_rate) {
             return Err(NotNow::SampledOut);
         }
-        let quiet_at = self.quiet_at(group.idle, root_grace);
+        let quiet_at = if is_trace {
+            self.last_arrival_at + patience.trace_settle
+        } else {
+            self.quiet_at(group.idle, patience.root_grace)
+        };
         if quiet_at > now { Err(NotNow::Active(quiet_at)) } else { Ok(()) }
     }
 
@@ -126,32 +148,40 @@ pub struct Decision {
 }
 
 /// Decides for every group at once.
-pub fn decide(session: &Standing, groups: &[LiveGroup], now: Timestamp, root_grace: Micros) -> Decision {
+pub fn decide(session: &Standing, groups: &[LiveGroup], now: Timestamp, patience: Patience) -> Decision {
     let mut decision = Decision { wanted_by: Vec::new(), check_at: None };
     for (index, group) in groups.iter().enumerate() {
-        match session.eligible(group, now, root_grace) {
+        match session.eligible(group, now, patience) {
             Ok(()) => decision.wanted_by.push(index),
             Err(NotNow::Active(until)) => {
                 decision.check_at = Some(decision.check_at.map_or(until, |earlier| earlier.min(until)));
             }
-            Err(NotNow::Pruned | NotNow::TooFewTurns | NotNow::SampledOut) => {}
+            Err(NotNow::OtherScope | NotNow::Pruned | NotNow::TooFewTurns | NotNow::SampledOut) => {}
         }
     }
     decision
 }
 
-/// How long after an arrival the planner should look at the session: the shortest idle time of the project's groups, and at
-/// most [`LONGEST_MARGIN`], so that a group enabled meanwhile is not kept waiting.
+/// How long after an arrival the planner should look at the session: the shortest idle time of the project's groups that judge
+/// sessions, and at most [`LONGEST_MARGIN`], so that a group enabled meanwhile is not kept waiting.
 pub fn margin(groups: &[LiveGroup]) -> Micros {
-    groups.iter().map(|group| group.idle).min().map_or(LONGEST_MARGIN, |idle| idle.min(LONGEST_MARGIN))
+    let of_sessions = groups.iter().filter(|group| group.scope == Scope::Session);
+    of_sessions.map(|group| group.idle).min().map_or(LONGEST_MARGIN, |idle| idle.min(LONGEST_MARGIN))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ids::TraceId;
     use super::*;
 
     fn group(id: &str, idle: i64, min_turns: i64, sample_rate: f64) -> LiveGroup {
-        LiveGroup { id: GroupId::trusted(id), sample_rate, idle: Micros::seconds(idle), min_turns }
+        LiveGroup {
+            id: GroupId::trusted(id),
+            scope: Scope::Session,
+            sample_rate,
+            idle: Micros::seconds(idle),
+            min_turns,
+        }
     }
 
     fn session(turns: i64, rootless: i64) -> Standing {
@@ -170,7 +200,22 @@ mod tests {
         Timestamp::from_micros(0).plus(Micros::seconds(seconds))
     }
 
-    const GRACE: Micros = Micros::seconds(60);
+    const GRACE: Patience = Patience { root_grace: Micros::seconds(60), trace_settle: Micros::seconds(2) };
+
+    #[test]
+    fn a_trace_is_due_once_it_has_settled_whatever_the_turns_and_only_for_groups_of_its_scope() {
+        let of_traces = LiveGroup { scope: Scope::Trace, ..group("traces", 600, 9, 1.0) };
+        let groups = [group("sessions", 0, 2, 1.0), of_traces.clone()];
+        let trace = Standing { session: SessionId::of_trace(&TraceId::trusted("t")), ..session(1, 0) };
+        let early = decide(&trace, &groups, at(1001), GRACE);
+        assert_eq!(early, Decision { wanted_by: vec![], check_at: Some(at(1002)) });
+        assert_eq!(decide(&trace, &groups, at(1002), GRACE), Decision { wanted_by: vec![1], check_at: None });
+        assert_eq!(decide(&session(5, 0), &groups, at(1002), GRACE).wanted_by, [0]);
+        assert_eq!(margin(std::slice::from_ref(&of_traces)), LONGEST_MARGIN);
+        let kept = |rate| trace.eligible(&LiveGroup { sample_rate: rate, ..of_traces.clone() }, at(1002), GRACE);
+        let unit = sample::draw("t", "traces").unit;
+        assert_eq!((kept(unit), kept(unit + 1e-9)), (Err(NotNow::SampledOut), Ok(())));
+    }
 
     #[test]
     fn quiet_groups_want_it_and_the_alarm_waits_for_the_earliest_of_the_others() {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::domain::group::Scope;
 use crate::domain::time::Micros;
 
 fn at(micros: i64) -> Timestamp {
@@ -14,7 +15,7 @@ fn order(body: &Value) -> Order {
 }
 
 fn group(sample_rate: f64) -> LiveGroup {
-    LiveGroup { id: GroupId::trusted("g"), sample_rate, idle: Micros::ZERO, min_turns: 2 }
+    LiveGroup { id: GroupId::trusted("g"), scope: Scope::Session, sample_rate, idle: Micros::ZERO, min_turns: 2 }
 }
 
 fn candidate(covered: i64) -> Candidate {

@@ -61,6 +61,11 @@ pub fn of_trace(spans: &[SpanFacts]) -> BTreeMap<SessionId, Share> {
     by_session.into_iter().map(|(session, spans)| (session.clone(), share(&spans))).collect()
 }
 
+/// What a trace comes to by itself, whichever sessions its spans belong to.
+pub fn of_whole_trace(spans: &[&SpanFacts]) -> Share {
+    share(spans)
+}
+
 fn share(spans: &[&SpanFacts]) -> Share {
     let nodes: Vec<Node<'_>> = spans
         .iter()

@@ -100,7 +100,9 @@ pub struct Verdict {
     pub group_name: String,
     /// The version of the group's recipe.
     pub group_version: i64,
-    /// The session.
+    /// The model that answered, where it is no group but a judge by itself.
+    pub judge_model: Option<String>,
+    /// The session, or the trace in its place.
     pub session: SessionId,
     /// What was read.
     pub read: Goal,
@@ -128,4 +130,22 @@ pub struct Verdict {
     pub alert_threshold: Option<f64>,
     /// The signal's severity.
     pub severity: Severity,
+}
+
+impl Verdict {
+    /// The same as the verdict of the judge that is the only member: in its own words.
+    #[must_use]
+    pub fn of_judge(mut self, model: String) -> Self {
+        self.judge_model = Some(model);
+        if let Some(judge) = self.members.first() {
+            let said = judge.justification.as_deref().or(judge.outcome.reason());
+            self.composition.justification = said.unwrap_or_default().to_owned();
+        }
+        self
+    }
+
+    /// What kind of thing says it, in words.
+    pub const fn scored_by(&self) -> &'static str {
+        if self.judge_model.is_some() { "Judge" } else { "Scorer group" }
+    }
 }

@@ -244,7 +244,8 @@ pub(super) struct Events {
 #[serde(rename_all = "camelCase")]
 struct Event {
     id: String,
-    session_id: String,
+    /// Null where a single trace was scored.
+    session_id: Option<String>,
     trace_id: String,
     group_id: String,
     group_name: String,
@@ -266,7 +267,7 @@ impl From<ReportRow> for Event {
     fn from(row: ReportRow) -> Self {
         Self {
             id: row.verdict.into(),
-            session_id: row.session.into(),
+            session_id: (!row.session.is_trace()).then(|| row.session.into()),
             trace_id: row.trace.into(),
             group_id: row.group.into(),
             group_name: row.group_name,

@@ -124,6 +124,11 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
+    /// 502: the judge, or what stands between, gave no answer.
+    pub(super) fn bad_gateway(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "judge_unavailable", message)
+    }
+
     /// 503: another try may help after `seconds`.
     pub(super) fn unavailable(message: impl Into<String>, seconds: u16) -> Self {
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);

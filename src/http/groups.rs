@@ -23,7 +23,7 @@ use crate::domain::compose::{Aggregation, Category};
 use crate::domain::group::{GroupSpec, Member, MemberKind, OnlineProfile, OutputType, Scope, ScorerFacts, Severity};
 use crate::domain::ids::{GroupId, ProjectId};
 use crate::domain::judge::JudgeSpec;
-use crate::domain::ratings::buckets;
+use crate::domain::ratings::{Window, buckets};
 use crate::domain::scorer::Scorer;
 use crate::domain::time::{Micros, Timestamp};
 use crate::store::{Place, SavedGroup};
@@ -251,7 +251,7 @@ pub(super) async fn stored(api: &Api, project: &ProjectId, id: &GroupId) -> Resu
 }
 
 /// Sessions that had content since this moment are considered again where live scoring is switched on or changed.
-fn considered_since(api: &Api, now: Timestamp) -> Timestamp {
+pub(super) fn considered_since(api: &Api, now: Timestamp) -> Timestamp {
     now + Micros::new(-api.settings.lookback.get())
 }
 
@@ -331,8 +331,18 @@ pub(super) async fn ratings(
 ) -> Result<Json<Ratings>, ApiError> {
     let window = asked.window()?;
     let group = stored(&api, &project, &GroupId::trusted(id)).await?;
+    ratings_of(&api, &project, &group.id, window).await
+}
+
+/// How a group, or a judge by itself, rated over time.
+pub(super) async fn ratings_of(
+    api: &Api,
+    project: &ProjectId,
+    group: &GroupId,
+    window: Window,
+) -> Result<Json<Ratings>, ApiError> {
     let now = api.clock.now();
-    let rated = api.store.ratings(&project, &group.id, window.start(now), now).await?;
+    let rated = api.store.ratings(project, group, window.start(now), now).await?;
     let points = buckets(&rated, window, now).into_iter().map(|bucket| Point {
         label: bucket.start.iso(),
         ts: bucket.start.millis(),

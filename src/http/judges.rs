@@ -1,24 +1,29 @@
 //! Judges: made, listed, edited, deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::groups::considered_since;
+use super::online_evaluators::{self, Section};
 use super::page::{self, Next};
 use super::request::{Asked, Id};
-use super::scorers::{self, Kind, Versions};
+use super::scorers::{self, EDIT_TRIES, Kind, Versions};
 use crate::domain::group::{Member, MemberKind, whole};
-use crate::domain::judge::JudgeSpec;
+use crate::domain::ids::ScorerId;
+use crate::domain::judge::online::NEEDS_EXPECTED;
+use crate::domain::judge::{JudgeEdit, JudgeSpec};
 use crate::domain::scorer::{Rubric, Scorer};
-use crate::store::SavedGroup;
+use crate::store::{Profile, SavedGroup};
 
 const JUDGES: Kind = Kind::JUDGE;
 
@@ -34,14 +39,14 @@ struct Shown {
     seeded: bool,
     judge: Rubric,
     offline: Map<String, Value>,
-    online: Option<Map<String, Value>>,
+    online: Option<Section>,
     created_at: String,
     updated_at: String,
     version_count: i64,
 }
 
 impl Shown {
-    fn of(scorer: &Scorer) -> Result<Self, ApiError> {
+    fn of(scorer: &Scorer, profile: Option<Profile>) -> Result<Self, ApiError> {
         let spec: JudgeSpec = scorers::spec(scorer)?;
         Ok(Self {
             id: scorer.id.to_string(),
@@ -50,7 +55,7 @@ impl Shown {
             seeded: false,
             judge: spec.judge,
             offline: offline(spec.offline),
-            online: spec.online.map(|given| online(scorer, given)),
+            online: profile.and_then(Section::of),
             created_at: scorer.created_at.iso(),
             updated_at: scorer.updated_at.iso(),
             version_count: scorer.version,
@@ -68,17 +73,6 @@ pub(super) fn offline(mut given: Map<String, Value>) -> Map<String, Value> {
     given
 }
 
-/// The section as given, complete. The judge's id serves as its profile's.
-fn online(scorer: &Scorer, given: Map<String, Value>) -> Map<String, Value> {
-    let defaults = json!({
-        "profileId": scorer.id, "enabled": false, "sampleRate": 1, "scopeMode": "all", "agentIds": [],
-        "alertThreshold": null, "severity": "medium", "scope": "trace", "idleSeconds": 120,
-    });
-    let Value::Object(mut online) = defaults else { return given };
-    online.extend(given.into_iter().filter(|(key, value)| key != "profileId" && !value.is_null()));
-    online
-}
-
 /// One judge.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -87,8 +81,8 @@ pub(super) struct One {
 }
 
 impl One {
-    fn of(scorer: &Scorer) -> Result<Json<Self>, ApiError> {
-        Ok(Json(Self { judge_scorer: Shown::of(scorer)? }))
+    fn of(scorer: &Scorer, profile: Option<Profile>) -> Result<Json<Self>, ApiError> {
+        Ok(Json(Self { judge_scorer: Shown::of(scorer, profile)? }))
     }
 }
 
@@ -107,9 +101,16 @@ pub(super) async fn create(
     Caller(project): Caller,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<One>), ApiError> {
-    let spec = JudgeSpec::create(&body)?;
-    let saved = scorers::create(&api, &project, JUDGES, &spec.name, &spec).await?;
-    Ok((StatusCode::CREATED, One::of(&saved)?))
+    let edit = JudgeEdit::create(&body)?;
+    if edit.lacks_expected() {
+        return Err(ApiError::conflict(NEEDS_EXPECTED));
+    }
+    let draft = scorers::draft(JUDGES, &edit.spec.name, &edit.spec)?;
+    let wanted = online_evaluators::wanted(&edit, &edit.spec.name, None);
+    let now = api.clock.now();
+    let since = considered_since(&api, now);
+    let (judge, profile) = api.store.create_judge(&project, &draft, wanted.as_ref(), now, since).await?;
+    Ok((StatusCode::CREATED, One::of(&judge, profile)?))
 }
 
 /// `GET /agent-monitoring/judge-scorers`: newest first.
@@ -120,7 +121,10 @@ pub(super) async fn list(
 ) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, JUDGES.member).await?;
     let (saved, next) = page::of(saved, &asked, scorers::place)?;
-    Ok(Json(Many { judge_scorers: saved.iter().map(Shown::of).collect::<Result<_, _>>()?, next }))
+    let profiles = api.store.profiles(&project).await?.into_iter();
+    let mut profiles: BTreeMap<ScorerId, Profile> = profiles.map(|it| (it.judge.clone(), it)).collect();
+    let shown = saved.iter().map(|judge| Shown::of(judge, profiles.remove(&judge.id)));
+    Ok(Json(Many { judge_scorers: shown.collect::<Result<_, _>>()?, next }))
 }
 
 /// `GET /agent-monitoring/judge-scorers/:id`.
@@ -129,7 +133,9 @@ pub(super) async fn read(
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<Json<One>, ApiError> {
-    One::of(&scorers::read(&api, &project, JUDGES, &id).await?)
+    let judge = scorers::read(&api, &project, JUDGES, &id).await?;
+    let profile = api.store.profile_of_judge(&project, &judge.id).await?;
+    One::of(&judge, profile)
 }
 
 /// `PUT /agent-monitoring/judge-scorers/:id`: a patch, sparse in each section.
@@ -142,14 +148,29 @@ pub(super) async fn update(
     let asks = |key: &str| patch.pointer(&format!("/judge/{key}")).is_some();
     let is_bound = asks("requiresExpected") || asks("output");
     let groups = if is_bound { api.store.groups(&project).await? } else { Vec::new() };
-    let edited = scorers::update(&api, &project, JUDGES, &id, |stored: JudgeSpec| {
-        let spec = stored.patched(&patch)?;
-        match groups.iter().find_map(|group| objection(group, &id, &stored, &spec)) {
-            Some(objection) => Err(ApiError::conflict(objection)),
-            None => Ok((spec.name.clone(), spec)),
+    for _ in 0..EDIT_TRIES {
+        let judge = scorers::read(&api, &project, JUDGES, &id).await?;
+        let stored: JudgeSpec = scorers::spec(&judge)?;
+        let profile = api.store.profile_of_judge(&project, &judge.id).await?;
+        let edit = JudgeEdit::patched(&stored, profile.as_ref().and_then(Profile::online), &patch)?;
+        if let Some(objection) = groups.iter().find_map(|group| objection(group, &id, &stored, &edit.spec)) {
+            return Err(ApiError::conflict(objection));
         }
-    });
-    One::of(&edited.await?)
+        if edit.lacks_expected() {
+            return Err(ApiError::conflict(NEEDS_EXPECTED));
+        }
+        // The profile alone is no new version of the judge.
+        let is_new_version = edit.spec != stored || patch.get("online").is_none();
+        let draft = is_new_version.then(|| scorers::draft(JUDGES, &edit.spec.name, &edit.spec)).transpose()?;
+        let wanted = online_evaluators::wanted(&edit, &stored.name, profile.as_ref());
+        let (now, from) = (api.clock.now(), (&judge, profile.as_ref()));
+        let since = considered_since(&api, now);
+        let saved = api.store.update_judge(&project, from, draft.as_ref(), wanted.as_ref(), now, since).await?;
+        if let Some((judge, profile)) = saved {
+            return One::of(&judge, profile);
+        }
+    }
+    Err(scorers::outrun())
 }
 
 /// Why a group that the judge is a member of can't go along with an edit.

@@ -30,6 +30,23 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
+/// Several ids in the path, in order.
+pub(super) struct Ids<const N: usize>(pub(super) [String; N]);
+
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Ids<N> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::<Vec<String>>::from_request_parts(parts, state).await;
+        let not_text = || ApiError::bad_request("The ids in the path are not percent-encoded UTF-8");
+        let Path(ids) = path.map_err(|_| not_text())?;
+        for id in &ids {
+            check_id(id).map_err(|problem| ApiError::bad_request(format!("An id in the path {problem}")))?;
+        }
+        Ok(Self(ids.try_into().map_err(|_| not_text())?))
+    }
+}
+
 /// The name in a body of something that is made by its name alone.
 pub(super) fn named(body: &Value, what: &str) -> Result<String, ApiError> {
     let name = body.get("name").and_then(Value::as_str).map(str::trim).unwrap_or_default();

@@ -11,10 +11,10 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, custom, datasets, deliveries, evaluation_settings, explain, groups, guard, health,
-    idempotency, judges, keys, metrics, openapi, otlp, patterns, pause, projects, rail, receivers, recompose, release,
-    reports, resweeps, runs, sample, scorecards, scores, secret, sessions, settings, signals, spans, stream, sweep,
-    usage,
+    Api, agents, approvals, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain, groups,
+    guard, health, idempotency, judges, keys, metrics, online_evaluators, openapi, otlp, patterns, pause, projects,
+    rail, receivers, recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret, sessions,
+    settings, signals, spans, stream, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -118,6 +118,8 @@ fn untimed() -> Table {
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/recompose", recompose::run)
         .post(Manage, "/custom-agent-evaluations/runs/{id}/results", runs::append)
         .post(Manage, "/custom-agent-evaluations/runs/{id}/rescore", runs::rescore)
+        .post(Operate, "/agent-monitoring/sessions/{id}/judge/{evaluator}", by_hand::judge)
+        .post(Operate, "/agent-monitoring/sessions/{id}/coherence-check", by_hand::check_coherence)
         .below(API)
 }
 
@@ -138,6 +140,12 @@ fn catalogue() -> Table {
         .put(Manage, "/agent-monitoring/judge-scorers/{id}", judges::update)
         .delete(Manage, "/agent-monitoring/judge-scorers/{id}", judges::remove)
         .get(Read, "/agent-monitoring/judge-scorers/{id}/versions", judges::versions)
+        .get(Read, "/agent-monitoring/online-evaluators", online_evaluators::list)
+        .get(Read, "/monitor/online-evaluators", online_evaluators::list)
+        .create(Manage, "/monitor/online-evaluators", online_evaluators::create)
+        .get(Read, "/monitor/online-evaluators/{id}", online_evaluators::read)
+        .put(Manage, "/monitor/online-evaluators/{id}", online_evaluators::update)
+        .delete(Manage, "/monitor/online-evaluators/{id}", online_evaluators::remove)
         .get(Read, "/agent-monitoring/custom-evaluators", custom::list)
         .create(Manage, "/agent-monitoring/custom-evaluators", custom::create)
         .post(Manage, "/agent-monitoring/custom-evaluators/dry-run", custom::dry_run)
@@ -172,7 +180,14 @@ fn results() -> Table {
         .get(Read, "/agent-monitoring/scorer-groups/{id}/summary", reports::summary)
         .get(Read, "/agent-monitoring/scorer-groups/{id}/trend", reports::trend)
         .get(Read, "/agent-monitoring/scorer-groups/{id}/worst", reports::worst)
+        .get(Read, "/agent-monitoring/online-evaluators/{id}/ratings", online_evaluators::ratings)
+        .get(Read, "/agent-monitoring/online-evaluators/{id}/events", online_evaluators::events)
+        .get(Read, "/agent-monitoring/online-evaluators/{id}/calibration", online_evaluators::calibration)
+        .get(Read, "/monitor/online-evaluators/{id}/ratings", online_evaluators::ratings)
+        .get(Read, "/monitor/online-evaluators/{id}/events", online_evaluators::events)
+        .get(Read, "/monitor/online-evaluators/{id}/calibration", online_evaluators::calibration)
         .get(Read, "/agent-monitoring/scores", reports::scores)
+        .get(Read, "/agent-monitoring/traces/{id}/evaluations", evaluations::of_trace)
         .get(Read, "/agent-monitoring/scorer-groups/{id}/sample-preview", sample::preview)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/pause", pause::pause)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/resume", pause::resume)

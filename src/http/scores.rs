@@ -18,7 +18,7 @@ use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
 use crate::domain::redact::Counts;
-use crate::domain::signal::group_key;
+use crate::domain::signal::scored_key;
 use crate::domain::verdict::{MemberReport, ScorerKind};
 use crate::store::VerdictRow;
 
@@ -27,7 +27,7 @@ use crate::store::VerdictRow;
 #[allow(clippy::struct_excessive_bools, reason = "each says something of its own on the wire")]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Score {
+pub(super) struct Score {
     #[serde(rename = "_id")]
     id: String,
     session_id: String,
@@ -37,7 +37,7 @@ struct Score {
     drift_span_id: Option<String>,
     findings: [Value; 0],
     span_count: i64,
-    judge_model: &'static str,
+    judge_model: String,
     created_at: String,
     group_name: String,
     group_version: i64,
@@ -136,18 +136,17 @@ impl From<MemberReport> for MemberShown {
 }
 
 impl Score {
-    /// `None` where the verdict has no rating.
-    fn of(session: &SessionId, verdict: VerdictRow, superseded: bool) -> Option<Self> {
-        Some(Self {
+    pub(super) fn of(session: &SessionId, verdict: VerdictRow, superseded: bool) -> Self {
+        Self {
             id: verdict.id.into(),
             session_id: session.to_string(),
-            kind: group_key(verdict.group.as_str()),
-            rating: number(verdict.rating?),
+            kind: scored_key(verdict.group.as_str(), verdict.judge_model.as_deref()),
+            rating: verdict.rating.map_or(Value::Null, number),
             justification: verdict.justification,
             drift_span_id: None,
             findings: [],
             span_count: verdict.spans,
-            judge_model: "scorer-group",
+            judge_model: verdict.judge_model.unwrap_or_else(|| "scorer-group".to_owned()),
             created_at: verdict.created_at.iso(),
             group_name: verdict.group_name,
             group_version: verdict.group_version,
@@ -171,7 +170,7 @@ impl Score {
             agent_name: verdict.agent_name,
             last_turn_at: verdict.last_turn_at.iso(),
             members: verdict.members.into_iter().map(MemberShown::from).collect(),
-        })
+        }
     }
 }
 
@@ -193,7 +192,7 @@ pub(super) async fn of_session(
     // The latest come first, so a group seen before has a newer one.
     let scores = verdicts.filter_map(|verdict| {
         let superseded = !judged.insert(verdict.group.clone());
-        Score::of(&session, verdict, superseded)
+        verdict.rating.is_some().then(|| Score::of(&session, verdict, superseded))
     });
     Ok(Json(Scores { scores: scores.collect() }))
 }

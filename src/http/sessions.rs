@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::page::Next;
 use super::request::Asked;
 use super::wire::number;
-use crate::store::{SessionOrder, SessionQuery, SessionRow};
+use crate::store::{RatedVerdict, SessionOrder, SessionQuery, SessionRow};
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
 const DEFAULT_LIMIT: usize = 200;
@@ -57,7 +57,10 @@ struct Headline {
 
 impl From<SessionRow> for Row {
     fn from(session: SessionRow) -> Self {
-        let label = |name: &str| format!("{name} (group)");
+        let label = |verdict: &RatedVerdict| {
+            let name = &verdict.group_name;
+            if verdict.is_judge { name.clone() } else { format!("{name} (group)") }
+        };
         let worst = session.verdicts.first();
         #[allow(clippy::cast_precision_loss, reason = "a length shown to people")]
         let total_latency_ms = number(session.latency.get() as f64 / 1_000.0);
@@ -73,13 +76,13 @@ impl From<SessionRow> for Row {
             first_at: session.first_at.iso(),
             last_at: session.last_at.iso(),
             judge_rating: worst.map(|verdict| number(verdict.rating)),
-            judge_name: worst.map(|verdict| label(&verdict.group_name)),
+            judge_name: worst.map(label),
             judge_checked_at: worst.map(|verdict| verdict.created_at.iso()),
             judges: session
                 .verdicts
                 .iter()
                 .map(|verdict| Headline {
-                    name: label(&verdict.group_name),
+                    name: label(verdict),
                     rating: number(verdict.rating),
                     pass: verdict.pass,
                     scorecard_score: verdict.scored.as_ref().map(|scored| number(scored.score)),

@@ -76,7 +76,8 @@ struct Occurrence {
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_id: Option<AgentShown>,
     trace_id: String,
-    session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
     seen_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     rating: Option<Value>,
@@ -92,7 +93,8 @@ impl Occurrence {
             id: format!("{signal}-{}", row.number),
             agent_id: agent.cloned(),
             trace_id: row.trace.into(),
-            session_id: row.session.into(),
+            // The occurrence of a single trace names that alone.
+            session_id: (!row.session.is_trace()).then(|| row.session.into()),
             seen_at: row.seen_at.iso(),
             rating: row.rating.map(number),
             threshold: row.threshold.map(number),

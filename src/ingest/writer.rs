@@ -21,6 +21,8 @@ pub struct WriterSettings {
     pub spans_per_transaction: usize,
     /// How many transactions are written at once. SQLite has one writer, so there more of them gain nothing.
     pub writers: usize,
+    /// How long after its last new content a trace is judged by itself.
+    pub trace_settle: Micros,
 }
 
 /// How long a project's margin is believed. An alarm set by an older one is late or early by no more than the margin itself,
@@ -83,6 +85,7 @@ impl Writer {
                 clock: Arc::clone(clock),
                 margins: Arc::clone(&margins),
                 spans_per_transaction: settings.spans_per_transaction,
+                trace_settle: settings.trace_settle,
             };
             tokio::spawn(task.run(Arc::clone(&jobs)));
         }
@@ -118,6 +121,7 @@ struct Task {
     clock: Arc<dyn Clock>,
     margins: Arc<Mutex<HashMap<ProjectId, (Timestamp, Micros)>>>,
     spans_per_transaction: usize,
+    trace_settle: Micros,
 }
 
 impl Task {
@@ -152,7 +156,12 @@ impl Task {
         for job in batch {
             match self.margin(&job.project).await {
                 Ok(margin) => {
-                    arrivals.push(Arrival { project: job.project, spans: job.spans, margin });
+                    arrivals.push(Arrival {
+                        project: job.project,
+                        spans: job.spans,
+                        margin,
+                        trace_settle: self.trace_settle,
+                    });
                     waiting.push(job.done);
                 }
                 Err(error) => answer(job.done, Err(error)),

@@ -22,15 +22,21 @@ pub struct Customs {
     pub code: Arc<CodeScorers>,
 }
 
-/// What a script's handler is called with about a session: what was said, split by speaker, and the anchor's spans. About a row
-/// of a dataset run also what the case expects, and the row's metadata.
+/// What a script's handler is called with: what was said, split by speaker, and the spans of the session's anchor, or of the
+/// single trace, whose root's metadata comes along. About a row of a dataset run also what the case expects, and the row's
+/// metadata.
 pub fn code_input(conversation: &Conversation, sides: &Sides<'_>) -> CodeInput {
     let reference = conversation.reference.as_ref();
+    let root_metadata = || conversation.root().and_then(|root| root.span.body.metadata.clone());
+    let metadata = match reference {
+        Some(reference) => Some(Value::Object(reference.metadata.clone())),
+        None => root_metadata(),
+    };
     CodeInput {
         input: Value::from(sides.input),
         output: Value::from(sides.output),
         expected: reference.and_then(|reference| reference.expected.clone()).map(Value::from),
-        metadata: Value::Object(reference.map(|reference| reference.metadata.clone()).unwrap_or_default()),
+        metadata: metadata.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
         spans: conversation.anchor.iter().map(SpanView::from).collect(),
     }
 }

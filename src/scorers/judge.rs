@@ -226,7 +226,7 @@ impl JudgeClient {
         own.unwrap_or(&self.settings.model)
     }
 
-    /// The question of a rubric about a whole session or a row of a dataset run, sized for its model.
+    /// The question of a rubric about a whole session, a single trace or a row of a dataset run, sized for its model.
     ///
     /// # Errors
     /// The failed outcome, where the transcript can't be shortened enough; the declined one, where a case lacks what the judge
@@ -235,6 +235,7 @@ impl JudgeClient {
         let tokens = self.prompt_tokens(self.model_for(rubric));
         match &conversation.reference {
             Some(reference) => Question::of_case(rubric, conversation, reference, tokens),
+            None if conversation.is_trace() => Question::of_trace(rubric, conversation, tokens),
             None => Question::of_session(rubric, conversation, tokens),
         }
     }

@@ -153,7 +153,7 @@ mod tests {
     fn read(scorer: &Scorer, turns: &[(&str, &str)], answers: &BTreeMap<usize, Judgement>) -> MemberReport {
         let talk = conversation(turns);
         let (input, output) = (talk.user_side(), talk.agent_side());
-        let sides = Sides { input: &input, output: &output };
+        let sides = Sides { input: &input, output: &output, trace: None };
         PatternCache::new().report(&member(), scorer, &talk, &sides, answers)
     }
 

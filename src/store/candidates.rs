@@ -9,7 +9,7 @@ use super::sql::statements;
 use super::{Store, spans};
 use crate::domain::assessment::Goal;
 use crate::domain::conversation::Conversation;
-use crate::domain::group::GroupSpec;
+use crate::domain::group::{GroupSpec, Scope};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::plan::LiveGroup;
 use crate::domain::resweep::{Candidate, Estimate, Mode, Order};
@@ -20,10 +20,11 @@ statements! {
         WHERE project_id = $1 AND group_id = $2 AND live AND deleted_at IS NULL";
     SESSIONS = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at,
             COALESCE(last_turn_at, last_arrival_at) FROM sessions
-        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
+        WHERE project_id = $1 AND session_id > $2 AND session_id >= ' ' ORDER BY session_id LIMIT $3";
     NAMED_SESSIONS = "SELECT session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at,
             COALESCE(last_turn_at, last_arrival_at) FROM sessions
-        WHERE project_id = $1 AND session_id = ANY($4) AND session_id > $2 ORDER BY session_id LIMIT $3";
+        WHERE project_id = $1 AND session_id = ANY($4) AND session_id > $2 AND session_id >= ' '
+        ORDER BY session_id LIMIT $3";
     @bulk {
         COVERED(2; session_id Text) = "SELECT a.session_id, a.covered_revision, a.covered_round FROM v
             JOIN assessments a ON a.project_id = $1 AND a.session_id = v.session_id AND a.group_id = $2";
@@ -53,7 +54,8 @@ pub(super) async fn judging(tx: &mut Tx, project: &ProjectId, group: &GroupId) -
     let Some(row) = tx.fetch_one(&GROUP, args![project, group]).await? else { return Ok(None) };
     let spec: GroupSpec = from_json(&row.text(0)?)?;
     let version = row.int(1)?;
-    Ok(LiveGroup::of(group.clone(), &spec).map(|live| Judging { live, version }))
+    let live = LiveGroup::of(group.clone(), &spec).filter(|live| live.scope == Scope::Session);
+    Ok(live.map(|live| Judging { live, version }))
 }
 
 /// Some sessions, looked at in order of their ids.

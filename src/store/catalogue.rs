@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::engine::{Result, Row, Tx, args};
 use super::scorecards::MovedGroup;
 use super::sql::statements;
-use super::{Store, StoreError, blocks, retrying};
-use crate::domain::group::{GroupSpec, MemberKind};
+use super::{Store, StoreError, blocks, profiles, retrying};
+use crate::domain::group::{GroupSpec, MemberKind, Scope};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::plan::LiveGroup;
 use crate::domain::scorer::Scorer;
@@ -28,24 +28,27 @@ statements! {
     DELETE_SCORER = "UPDATE scorers SET deleted_at = $4
         WHERE project_id = $1 AND kind = $2 AND scorer_id = $3 AND deleted_at IS NULL";
     GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL";
+        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL";
     GROUPS_LOCKED = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
         WHERE project_id = $1 AND deleted_at IS NULL ORDER BY group_id FOR UPDATE";
     SCORER_VERSION = "SELECT s.scorer_id, s.kind, s.name, v.version, v.spec, s.created_at, v.created_at FROM scorers s
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = $4
         WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 AND s.deleted_at IS NULL";
     GROUPS = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND deleted_at IS NULL ORDER BY created_at DESC, group_id";
+        WHERE project_id = $1 AND judge_id IS NULL AND deleted_at IS NULL ORDER BY created_at DESC, group_id";
     LIVE_GROUPS = "SELECT project_id, group_id, spec FROM scorer_groups
         WHERE project_id = ANY($1) AND live AND deleted_at IS NULL ORDER BY project_id, group_id";
-    INSERT_GROUP = "INSERT INTO scorer_groups (project_id, group_id, name, version, live, spec, created_at, updated_at)
-        VALUES ($1, $2, $3, 1, $4, $5, $6, $6)";
-    NEXT_GROUP_VERSION = "UPDATE scorer_groups SET version = version + 1, name = $4, live = $5, spec = $6, updated_at = $7
+    INSERT_GROUP = "INSERT INTO scorer_groups (project_id, group_id, name, version, live, live_traces, spec, created_at,
+            updated_at, judge_id)
+        VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $7, $8)";
+    NEXT_GROUP_VERSION = "UPDATE scorer_groups SET version = version + 1, name = $4, live = $5, live_traces = $6, spec = $7,
+            updated_at = $8
         WHERE project_id = $1 AND group_id = $2 AND version = $3 AND deleted_at IS NULL RETURNING version";
     INSERT_GROUP_VERSION = "INSERT INTO scorer_group_versions (project_id, group_id, version, spec, created_at)
         VALUES ($1, $2, $3, $4, $5)";
-    DELETE_GROUP = "UPDATE scorer_groups SET deleted_at = $3, live = false
-        WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL AND version = COALESCE($4, version)";
+    DELETE_GROUP = "UPDATE scorer_groups SET deleted_at = $3, live = false, live_traces = false
+        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL
+            AND version = COALESCE($4, version)";
     RECONSIDER = "INSERT INTO reconsiderations (project_id, arrived_since, position) VALUES ($1, $2, '')
         ON CONFLICT (project_id) DO UPDATE SET position = '',
             arrived_since = LEAST(reconsiderations.arrived_since, excluded.arrived_since)";
@@ -115,13 +118,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn create_scorer(&self, project: &ProjectId, draft: &ScorerDraft, now: Timestamp) -> Result<Scorer> {
-        let id = ScorerId::trusted(self.entropy.id());
         let mut tx = self.db.write().await?;
-        tx.execute(&INSERT_SCORER, args![project, &id, draft.kind.as_str(), &draft.name, now]).await?;
-        tx.execute(&INSERT_SCORER_VERSION, args![project, &id, 1, &draft.spec, now]).await?;
+        let saved = insert_scorer(&mut tx, project, ScorerId::trusted(self.entropy.id()), draft, now).await?;
         tx.commit().await?;
-        let ScorerDraft { kind, name, spec } = draft.clone();
-        Ok(Scorer { id, kind, name, version: 1, spec, created_at: now, updated_at: now })
+        Ok(saved)
     }
 
     /// Saves an edit of `stored` as its next version. `None`: somebody else edited or deleted it meanwhile.
@@ -136,22 +136,23 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Scorer>> {
         let mut tx = self.db.write().await?;
-        let next = args![project, &stored.id, stored.version, &draft.name, now];
-        let Some(row) = tx.fetch_one(&NEXT_SCORER_VERSION, next).await? else { return Ok(None) };
-        let version = row.int(0)?;
-        tx.execute(&INSERT_SCORER_VERSION, args![project, &stored.id, version, &draft.spec, now]).await?;
-        tx.commit().await?;
-        let ScorerDraft { kind, name, spec } = draft.clone();
-        Ok(Some(Scorer { kind, name, version, spec, updated_at: now, ..stored.clone() }))
+        let saved = next_scorer_version(&mut tx, project, stored, draft, now).await?;
+        if saved.is_some() {
+            tx.commit().await?;
+        }
+        Ok(saved)
     }
 
-    /// Deletes a scorer: it scores no more, its history stays. Answers whether there was one.
+    /// Deletes a scorer, and a judge's own live scoring: it scores no more, its history stays. Answers whether there was one.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn delete_scorer(&self, project: &ProjectId, kind: MemberKind, id: &str, now: Timestamp) -> Result<bool> {
         let mut tx = self.db.write().await?;
         let deleted = tx.execute(&DELETE_SCORER, args![project, kind.as_str(), id, now]).await? > 0;
+        if kind == MemberKind::Judge {
+            profiles::detach(&mut tx, project, id, now).await?;
+        }
         tx.commit().await?;
         Ok(deleted)
     }
@@ -172,7 +173,7 @@ impl Store {
         self.db.read().await?.fetch(&GROUPS, args![project]).await?.iter().map(read_group).collect()
     }
 
-    /// What planning needs to know of a project's groups.
+    /// What planning needs to know of whatever scores a project's live traffic: groups, and judges by themselves.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -193,16 +194,10 @@ impl Store {
         considered_since: Timestamp,
     ) -> Result<SavedGroup> {
         let id = GroupId::trusted(self.entropy.id());
-        let json = to_json(spec)?;
-        let live = spec.scores_sessions_live();
         let mut tx = self.db.write().await?;
-        tx.execute(&INSERT_GROUP, args![project, &id, &spec.name, live, &json, now]).await?;
-        tx.execute(&INSERT_GROUP_VERSION, args![project, &id, 1, &json, now]).await?;
-        if live {
-            tx.execute(&RECONSIDER, args![project, considered_since]).await?;
-        }
+        let saved = insert_group(&mut tx, project, id, spec, None, now, considered_since).await?;
         tx.commit().await?;
-        Ok(SavedGroup { id, version: 1, spec: spec.clone(), created_at: now, updated_at: now })
+        Ok(saved)
     }
 
     /// Saves an edit of `stored` as its next version. Where that changes which sessions it judges live, sessions that had
@@ -218,17 +213,12 @@ impl Store {
         now: Timestamp,
         considered_since: Timestamp,
     ) -> Result<Option<SavedGroup>> {
-        let json = to_json(spec)?;
         let mut tx = self.db.write().await?;
-        let next = args![project, &stored.id, stored.version, &spec.name, spec.scores_sessions_live(), &json, now];
-        let Some(row) = tx.fetch_one(&NEXT_GROUP_VERSION, next).await? else { return Ok(None) };
-        let version = row.int(0)?;
-        tx.execute(&INSERT_GROUP_VERSION, args![project, &stored.id, version, &json, now]).await?;
-        if spec.scores_sessions_live() && selects_differently(&stored.spec, spec) {
-            tx.execute(&RECONSIDER, args![project, considered_since]).await?;
+        let saved = next_group_version(&mut tx, project, stored, spec, now, Some(considered_since)).await?;
+        if saved.is_some() {
+            tx.commit().await?;
         }
-        tx.commit().await?;
-        Ok(Some(SavedGroup { version, spec: spec.clone(), updated_at: now, ..stored.clone() }))
+        Ok(saved)
     }
 
     /// Deletes a group: it judges no more, its verdicts stay. Answers whether there was one.
@@ -265,6 +255,36 @@ impl Store {
     }
 }
 
+/// Saves a new scorer.
+pub(super) async fn insert_scorer(
+    tx: &mut Tx,
+    project: &ProjectId,
+    id: ScorerId,
+    draft: &ScorerDraft,
+    now: Timestamp,
+) -> Result<Scorer> {
+    tx.execute(&INSERT_SCORER, args![project, &id, draft.kind.as_str(), &draft.name, now]).await?;
+    tx.execute(&INSERT_SCORER_VERSION, args![project, &id, 1, &draft.spec, now]).await?;
+    let ScorerDraft { kind, name, spec } = draft.clone();
+    Ok(Scorer { id, kind, name, version: 1, spec, created_at: now, updated_at: now })
+}
+
+/// Saves an edit of `stored` as its next version. `None`: somebody else edited or deleted it meanwhile.
+pub(super) async fn next_scorer_version(
+    tx: &mut Tx,
+    project: &ProjectId,
+    stored: &Scorer,
+    draft: &ScorerDraft,
+    now: Timestamp,
+) -> Result<Option<Scorer>> {
+    let next = args![project, &stored.id, stored.version, &draft.name, now];
+    let Some(row) = tx.fetch_one(&NEXT_SCORER_VERSION, next).await? else { return Ok(None) };
+    let version = row.int(0)?;
+    tx.execute(&INSERT_SCORER_VERSION, args![project, &stored.id, version, &draft.spec, now]).await?;
+    let ScorerDraft { kind, name, spec } = draft.clone();
+    Ok(Some(Scorer { kind, name, version, spec, updated_at: now, ..stored.clone() }))
+}
+
 /// Has the groups that use a scorecard use the built-in one, each as a new version of its recipe. Answers which.
 pub(super) async fn move_groups_off_scorecard(
     tx: &mut Tx,
@@ -278,18 +298,62 @@ pub(super) async fn move_groups_off_scorecard(
         if group.spec.scorecard_id.as_deref() != Some(scorecard) {
             continue;
         }
-        let spec = GroupSpec { scorecard_id: None, ..group.spec };
-        let json = to_json(&spec)?;
-        let next = args![project, &group.id, group.version, &spec.name, spec.scores_sessions_live(), &json, now];
-        if let Some(row) = tx.fetch_one(&NEXT_GROUP_VERSION, next).await? {
-            tx.execute(&INSERT_GROUP_VERSION, args![project, &group.id, row.int(0)?, &json, now]).await?;
+        let spec = GroupSpec { scorecard_id: None, ..group.spec.clone() };
+        if next_group_version(tx, project, &group, &spec, now, None).await?.is_some() {
             moved.push(MovedGroup { id: group.id, name: spec.name });
         }
     }
     Ok(moved)
 }
 
-/// The groups that score sessions live, by project.
+/// Saves a new group, or with `judge` the live scoring of a judge by itself. Where it scores sessions live, those that had
+/// content since `considered_since` are considered again; traces that arrived before are not.
+pub(super) async fn insert_group(
+    tx: &mut Tx,
+    project: &ProjectId,
+    id: GroupId,
+    spec: &GroupSpec,
+    judge: Option<&ScorerId>,
+    now: Timestamp,
+    considered_since: Timestamp,
+) -> Result<SavedGroup> {
+    let json = to_json(spec)?;
+    let scope = spec.live_scope();
+    let live = args![scope.is_some(), scope == Some(Scope::Trace), &json, now, judge.map(ToString::to_string)];
+    tx.execute(&INSERT_GROUP, args![project, &id, &spec.name].into_iter().chain(live).collect()).await?;
+    tx.execute(&INSERT_GROUP_VERSION, args![project, &id, 1, &json, now]).await?;
+    if scope == Some(Scope::Session) {
+        tx.execute(&RECONSIDER, args![project, considered_since]).await?;
+    }
+    Ok(SavedGroup { id, version: 1, spec: spec.clone(), created_at: now, updated_at: now })
+}
+
+/// Saves an edit of `stored` as its next version. `None`: somebody else edited or deleted it meanwhile.
+pub(super) async fn next_group_version(
+    tx: &mut Tx,
+    project: &ProjectId,
+    stored: &SavedGroup,
+    spec: &GroupSpec,
+    now: Timestamp,
+    considered_since: Option<Timestamp>,
+) -> Result<Option<SavedGroup>> {
+    let json = to_json(spec)?;
+    let scope = spec.live_scope();
+    let live = args![scope.is_some(), scope == Some(Scope::Trace), &json, now];
+    let next = args![project, &stored.id, stored.version, &spec.name].into_iter().chain(live).collect();
+    let Some(row) = tx.fetch_one(&NEXT_GROUP_VERSION, next).await? else { return Ok(None) };
+    let version = row.int(0)?;
+    tx.execute(&INSERT_GROUP_VERSION, args![project, &stored.id, version, &json, now]).await?;
+    if let Some(since) = considered_since
+        && scope == Some(Scope::Session)
+        && selects_differently(&stored.spec, spec)
+    {
+        tx.execute(&RECONSIDER, args![project, since]).await?;
+    }
+    Ok(Some(SavedGroup { version, spec: spec.clone(), updated_at: now, ..stored.clone() }))
+}
+
+/// What scores live, by project.
 pub(super) async fn live_groups(
     tx: &mut Tx,
     projects: impl Iterator<Item = &ProjectId>,

@@ -14,14 +14,14 @@ use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::block::Blocks;
 use crate::domain::compose::Scorecard;
 use crate::domain::group::GroupSpec;
-use crate::domain::ids::{GroupId, ProjectId, SessionId};
+use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
 use crate::domain::plan::Standing;
 use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
 
 statements! {
-    GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at FROM scorer_groups
+    GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at, judge_id FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2)";
     SCORERS_BY_ID = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.project_id,
             s.deleted_at
@@ -43,6 +43,10 @@ statements! {
         SPANS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.trace_id, s.span_id, s.parent_id, s.session_id,
                 s.session_tag, s.origin, s.kind, s.name, s.started_at, s.ended_at, s.at, s.arrived_at, s.digest, s.body
             FROM v JOIN spans s ON s.project_id = v.project_id AND s.session_id = v.session_id";
+        SPANS_OF_TRACES(0; project_id Text, trace_id Text) = "SELECT s.project_id, s.trace_id, s.span_id, s.parent_id,
+                s.session_id, s.session_tag, s.origin, s.kind, s.name, s.started_at, s.ended_at, s.at, s.arrived_at,
+                s.digest, s.body
+            FROM v JOIN spans s ON s.project_id = v.project_id AND s.trace_id = v.trace_id";
     }
 }
 
@@ -57,8 +61,10 @@ pub struct GatheredGroup {
     pub spec: GroupSpec,
     /// The scorecard it uses.
     pub scorecard: Scorecard,
-    /// Whether it scores sessions live and was not deleted.
+    /// Whether it scores live traffic and was not deleted.
     pub live: bool,
+    /// The judge, where it is no group but the live scoring of a judge by itself.
+    pub judge: Option<ScorerId>,
 }
 
 /// A scorer as it stands at the moment of gathering.
@@ -131,8 +137,16 @@ impl Store {
         }
         let mut assessments = read_assessments(&mut tx, keys()).await?;
         let mut spans: BTreeMap<(String, String), Vec<StoredSpan>> = BTreeMap::new();
-        for row in tx.bulk(&SPANS, args![], keys()).await? {
+        let of_sessions = claims.iter().filter(|claim| !claim.session.is_trace());
+        let of_sessions = of_sessions.map(|claim| args![&claim.project, &claim.session]).collect();
+        for row in tx.bulk(&SPANS, args![], of_sessions).await? {
             spans.entry((row.text(0)?, row.text(4)?)).or_default().push(spans::read(&row, 1)?);
+        }
+        let of_traces = claims.iter().filter_map(|claim| Some(args![&claim.project, &claim.session.as_trace()?]));
+        for row in tx.bulk(&SPANS_OF_TRACES, args![], of_traces.collect()).await? {
+            let span = spans::read(&row, 1)?;
+            let subject = SessionId::of_trace(&span.span.trace_id);
+            spans.entry((row.text(0)?, subject.into())).or_default().push(span);
         }
         let mut terms = resweep_step::terms(&mut tx, ordered(&assessments)).await?;
         let groups = read_groups(&mut tx, &assessments).await?;
@@ -208,6 +222,7 @@ async fn read_groups(
             spec: from_json(&row.text(3)?)?,
             scorecard: Scorecard::default(),
             live: row.flag(4)? && row.opt_int(5)?.is_none(),
+            judge: row.opt_text(6)?.map(ScorerId::trusted),
         };
         groups.insert((ProjectId::trusted(row.text(0)?), id), group);
     }

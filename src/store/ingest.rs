@@ -1,5 +1,9 @@
 //! Ingest: spans into the store, attached to their sessions, revisions raised, alarms armed: one transaction a batch.
 //!
+//! Where a project has something that scores single traces live, a trace whose root is stored becomes a subject of its own: a
+//! row of `sessions` under [`SessionId::of_trace`], armed for when it will have settled. Whether there is such a thing is read
+//! in the same transaction: who turns it on and sends a trace then finds it scored.
+//!
 //! Lock order, always by sorted key: projects (only for spans of the existing client), traces, spans, sessions. The trace
 //! rows make writers of one trace wait for each other: without them a child and its root in two transactions would not see
 //! each other, and the child would stay without a session. Spans of the existing client carry no trace id, so which trace
@@ -11,7 +15,7 @@ use super::engine::{Result, Row, Tx, args};
 use super::sql::statements;
 use super::{Store, actions, quarantine, retrying};
 use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
-use crate::domain::merge::{self, Change, Fate, Incoming, Known, Merged};
+use crate::domain::merge::{self, Change, Fate, Incoming, Known, Merged, Watch};
 use crate::domain::share::{self, Share, SpanFacts};
 use crate::domain::span::{Origin, Span};
 use crate::domain::time::{Micros, Timestamp};
@@ -20,10 +24,11 @@ statements! {
     LOCK_PROJECT = "SELECT project_id FROM projects WHERE project_id = $1 FOR NO KEY UPDATE";
     TRACES_OF_CLIENT = "SELECT trace_id FROM spans WHERE project_id = $1 AND span_id = ANY($2) AND origin = 'client'";
     KNOWN_OF_TRACES = "SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency,
-            trace_id, session_tag, origin, started_at, ended_at, eval_run, digest
+            trace_id, session_tag, origin, started_at, ended_at, eval_run, digest, unmonitored
         FROM spans WHERE project_id = $1 AND trace_id = ANY($2)";
     FACTS_OF_SESSION = "SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency, trace_id
         FROM spans WHERE project_id = $1 AND session_id = $2";
+    WATCHES_TRACES = "SELECT EXISTS (SELECT 1 FROM scorer_groups WHERE project_id = $1 AND live_traces)";
     SET_TIMES = "UPDATE sessions SET first_at = $3, recent_at = $4, recent_hour = $5, last_turn_at = $6, rootless_at = $7
         WHERE project_id = $1 AND session_id = $2";
     @bulk {
@@ -36,17 +41,17 @@ statements! {
             WHERE spans.project_id = $1 AND spans.trace_id = v.old_trace AND spans.span_id = v.span_id";
         UPSERT_SPANS(1; trace_id Text, span_id Text, parent_id Text, session_id Text, session_tag Text, origin Text,
             kind Text, name Text, started_at Int, ended_at Int, at Int, arrived_at Int, latency Int, has_content Flag,
-            has_error Flag, eval_run Flag, digest Text, body Text) = "INSERT INTO spans (project_id, trace_id, span_id,
+            has_error Flag, eval_run Flag, unmonitored Flag, digest Text, body Text) = "INSERT INTO spans (project_id, trace_id, span_id,
                 parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at, arrived_at, latency,
-                has_content, has_error, eval_run, digest, body)
+                has_content, has_error, eval_run, unmonitored, digest, body)
             SELECT $1, trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
-                arrived_at, latency, has_content, has_error, eval_run, digest, body FROM v WHERE true
+                arrived_at, latency, has_content, has_error, eval_run, unmonitored, digest, body FROM v WHERE true
             ON CONFLICT (project_id, trace_id, span_id) DO UPDATE SET
                 parent_id = excluded.parent_id, session_id = excluded.session_id, session_tag = excluded.session_tag,
                 kind = excluded.kind, name = excluded.name, started_at = excluded.started_at, ended_at = excluded.ended_at,
                 at = excluded.at, arrived_at = excluded.arrived_at, latency = excluded.latency,
                 has_content = excluded.has_content, has_error = excluded.has_error, eval_run = excluded.eval_run,
-                digest = excluded.digest, body = excluded.body";
+                unmonitored = excluded.unmonitored, digest = excluded.digest, body = excluded.body";
         UPSERT_SESSIONS(3; session_id Text, turns Int, rootless Int, rootless_at Int, spans Int, errors Int, latency Int,
             first_at Int, recent_at Int, recent_hour Int, last_turn_at Int) = "INSERT INTO sessions (project_id, session_id,
                 revision, last_arrival_at, check_at, turns, rootless, rootless_at, spans, errors, latency, first_at,
@@ -70,6 +75,18 @@ statements! {
                 recent_hour = GREATEST(sessions.recent_hour, excluded.recent_hour),
                 last_turn_at = GREATEST(COALESCE(sessions.last_turn_at, excluded.last_turn_at),
                     COALESCE(excluded.last_turn_at, sessions.last_turn_at))";
+        UPSERT_TRACE_SUBJECTS(3; session_id Text, turns Int, spans Int, errors Int, latency Int, first_at Int, recent_at Int,
+            last_turn_at Int) = "INSERT INTO sessions (project_id, session_id, revision, last_arrival_at, check_at, turns,
+                rootless, rootless_at, spans, errors, latency, first_at, recent_at, recent_hour, last_turn_at)
+            SELECT $1, session_id, 1, CAST($2 AS BIGINT), CAST($3 AS BIGINT), turns, 0, NULL, spans, errors, latency,
+                first_at, recent_at, 0, last_turn_at FROM v WHERE true
+            ON CONFLICT (project_id, session_id) DO UPDATE SET
+                revision = sessions.revision + 1,
+                last_arrival_at = GREATEST(sessions.last_arrival_at, excluded.last_arrival_at),
+                check_at = CASE WHEN sessions.check_at <= excluded.check_at THEN sessions.check_at
+                    ELSE excluded.check_at END,
+                turns = excluded.turns, spans = excluded.spans, errors = excluded.errors, latency = excluded.latency,
+                first_at = excluded.first_at, recent_at = excluded.recent_at, last_turn_at = excluded.last_turn_at";
     }
 }
 
@@ -82,6 +99,8 @@ pub struct Arrival {
     pub spans: Vec<Span>,
     /// How long after this arrival the planner should look at the sessions, see [`crate::domain::plan::margin`].
     pub margin: Micros,
+    /// How long after its last new content a trace is judged by itself, where anything does that.
+    pub trace_settle: Micros,
 }
 
 /// What became of an arrival.
@@ -123,7 +142,8 @@ impl Store {
             let left = (!held.is_empty()).then(|| batch.without(&is_dropped));
             let batch = left.as_ref().unwrap_or(batch);
             let known = known(&mut tx, project, batch).await?;
-            let merged = merge::merge(known, &batch.spans, now);
+            let watch = watch(&mut tx, project).await?;
+            let merged = merge::merge(known, &batch.spans, watch, now);
             write(&mut tx, project, batch, &merged, now).await?;
             let mut stored = merged.fates.into_iter();
             let fate = |dropped: bool| if dropped { Some(Fate::Dropped) } else { stored.next() };
@@ -138,6 +158,7 @@ impl Store {
 struct Batch {
     spans: Vec<Incoming>,
     margin: Micros,
+    trace_settle: Micros,
     /// The traces that spans name themselves, sorted.
     traces: BTreeSet<TraceId>,
     /// The ids, their own and their parents', of spans of the existing client.
@@ -145,8 +166,8 @@ struct Batch {
 }
 
 impl Batch {
-    const fn new(margin: Micros) -> Self {
-        Self { spans: Vec::new(), margin, traces: BTreeSet::new(), client_ids: BTreeSet::new() }
+    const fn new(margin: Micros, trace_settle: Micros) -> Self {
+        Self { spans: Vec::new(), margin, trace_settle, traces: BTreeSet::new(), client_ids: BTreeSet::new() }
     }
 
     fn add(&mut self, incoming: Incoming) {
@@ -182,7 +203,7 @@ impl Batch {
     }
 
     fn without(&self, is_dropped: &[bool]) -> Self {
-        let mut left = Self::new(self.margin);
+        let mut left = Self::new(self.margin, self.trace_settle);
         for (incoming, _) in self.spans.iter().zip(is_dropped).filter(|(_, dropped)| !**dropped) {
             left.add(incoming.clone());
         }
@@ -193,7 +214,7 @@ impl Batch {
 fn prepare(arrivals: &[Arrival]) -> BTreeMap<&ProjectId, Batch> {
     let mut batches: BTreeMap<&ProjectId, Batch> = BTreeMap::new();
     for arrival in arrivals {
-        let batch = batches.entry(&arrival.project).or_insert_with(|| Batch::new(arrival.margin));
+        let batch = batches.entry(&arrival.project).or_insert_with(|| Batch::new(arrival.margin, arrival.trace_settle));
         batch.margin = batch.margin.min(arrival.margin);
         for span in &arrival.spans {
             let body = serde_json::to_string(&span.body).unwrap_or_else(|_| "{}".to_owned());
@@ -229,6 +250,12 @@ async fn known(tx: &mut Tx, project: &ProjectId, batch: &Batch) -> Result<Vec<Kn
     tx.fetch(&KNOWN_OF_TRACES, args![project, traces]).await?.iter().map(read_known).collect()
 }
 
+/// Whether anything scores the project's traces, as of this transaction.
+async fn watch(tx: &mut Tx, project: &ProjectId) -> Result<Watch> {
+    let row = tx.fetch_one(&WATCHES_TRACES, args![project]).await?;
+    Ok(if row.map_or(Ok(false), |row| row.flag(0))? { Watch::Traces } else { Watch::Sessions })
+}
+
 async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged, now: Timestamp) -> Result<()> {
     let new_traces = merged.traces.difference(&batch.traces).map(|trace| args![trace]).collect();
     tx.bulk(&UPSERT_TRACES, args![project], new_traces).await?;
@@ -239,6 +266,10 @@ async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged,
     let written = merged.written.iter().map(|(index, row)| span_row(&batch.spans[*index], row));
     tx.bulk(&UPSERT_SPANS, args![project], written.collect()).await?;
     actions::follow(tx, project, &batch.spans, merged).await?;
+    // Traces sort before all sessions.
+    let settled_at = now + batch.trace_settle;
+    let settling = merged.settling.iter().map(|(trace, share)| trace_row(trace, share));
+    tx.bulk(&UPSERT_TRACE_SUBJECTS, args![project, now, settled_at], settling.collect()).await?;
     let check_at = now + batch.margin;
     let sessions = merged.sessions.iter().map(|(session, change)| session_row(session, change));
     tx.bulk(&UPSERT_SESSIONS, args![project, now, check_at], sessions.collect()).await?;
@@ -267,6 +298,7 @@ fn span_row(incoming: &Incoming, row: &Known) -> Vec<super::engine::Arg> {
         row.facts.content,
         row.facts.error,
         row.eval_run,
+        row.unmonitored,
         &row.digest,
         &incoming.body,
     ]
@@ -285,6 +317,20 @@ fn session_row(session: &SessionId, change: &Change) -> Vec<super::engine::Arg> 
         change.recent_at,
         change.recent_at.hour(),
         change.last_turn_at,
+    ]
+}
+
+/// Its counts are those of the whole trace, found again each time. Lists go by the hour: at hour 0 they never meet it.
+fn trace_row(trace: &TraceId, share: &Share) -> Vec<super::engine::Arg> {
+    args![
+        &SessionId::of_trace(trace),
+        share.turns,
+        share.spans,
+        share.errors,
+        share.latency.get(),
+        share.first_at,
+        share.recent_at,
+        share.last_turn_at,
     ]
 }
 
@@ -327,5 +373,6 @@ fn read_known(row: &Row) -> Result<Known> {
         ended_at: row.opt_time(12)?,
         eval_run: row.flag(13)?,
         digest: row.text(14)?,
+        unmonitored: row.flag(15)?,
     })
 }

@@ -67,6 +67,8 @@ pub enum Purpose {
     Live,
     /// Rows of dataset runs.
     DatasetRun,
+    /// Somebody asked for one session to be judged now.
+    OnDemand,
     /// Trying a scorer out.
     DryRun,
 }
@@ -77,6 +79,7 @@ impl Purpose {
         match self {
             Self::Live => "live",
             Self::DatasetRun => "dataset-run",
+            Self::OnDemand => "on-demand",
             Self::DryRun => "dry-run",
         }
     }

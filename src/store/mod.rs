@@ -4,6 +4,7 @@ mod actions;
 mod agents;
 mod alerts;
 mod blocks;
+mod by_hand;
 mod candidates;
 mod catalogue;
 mod census;
@@ -11,6 +12,7 @@ mod datasets;
 mod deliveries;
 mod engine;
 mod error;
+mod events;
 mod explain;
 mod gather;
 mod history;
@@ -24,6 +26,7 @@ mod ledger;
 mod outbox;
 mod place;
 mod plan;
+mod profiles;
 mod projects;
 mod prune;
 mod quarantine;
@@ -62,6 +65,7 @@ use crate::entropy::Entropy;
 
 pub use actions::{PendingAction, PendingDetail};
 pub use agents::{AgentRow, SavedProfile};
+pub use by_hand::ByHand;
 pub use candidates::Estimated;
 pub use catalogue::{SavedGroup, ScorerDraft};
 pub use census::Census;
@@ -69,6 +73,7 @@ pub use datasets::SavedDataset;
 pub use deliveries::{DeliveryFilter, DeliveryRow, Redelivered};
 pub use engine::Result;
 pub use error::StoreError;
+pub use events::EventRow;
 pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
@@ -81,6 +86,7 @@ pub use ledger::{Asked, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use outbox::{HeldReceiver, Owed, Settled, Settlement};
 pub use place::Place;
 pub use plan::{Alarm, PlanSettings, Planned};
+pub use profiles::{Profile, WantedProfile};
 pub use projects::{DEFAULT_PROJECT, Project};
 pub use prune::{Pruned, Retention, Walked};
 pub use rail::RailEntry;
@@ -259,12 +265,13 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 40] = [
+static STATEMENTS: [&sql::Statements; 43] = [
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,
     &agents::ALL,
     &alerts::ALL,
+    &by_hand::ALL,
     &catalogue::ALL,
     &census::ALL,
     &datasets::ALL,
@@ -277,6 +284,7 @@ static STATEMENTS: [&sql::Statements; 40] = [
     &ledger::ALL,
     &outbox::ALL,
     &plan::ALL,
+    &profiles::ALL,
     &projects::ALL,
     &prune::ALL,
     &quarantine::ALL,
@@ -292,6 +300,7 @@ static STATEMENTS: [&sql::Statements; 40] = [
     &spans::ALL,
     &troubles::ALL,
     &verdicts::ALL,
+    &events::ALL,
     &explain::ALL,
     &gather::ALL,
     &lease::ALL,
@@ -363,7 +372,12 @@ mod tests {
         sqlx::query("PRAGMA max_page_count = 100").execute(writer).await.expect("a limit");
         let mut accepted = 0;
         let error = loop {
-            let arrival = Arrival { project: project.clone(), spans: vec![span(accepted)], margin: Micros::ZERO };
+            let arrival = Arrival {
+                project: project.clone(),
+                spans: vec![span(accepted)],
+                margin: Micros::ZERO,
+                trace_settle: Micros::ZERO,
+            };
             match store.ingest(&[arrival], now).await {
                 Ok(_) => accepted += 1,
                 Err(error) => break error,

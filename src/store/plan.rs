@@ -14,7 +14,7 @@ use super::sql::statements;
 use super::{Store, blocks, interim, quarantine, retrying};
 use crate::domain::block::Blocks;
 use crate::domain::ids::{ProjectId, SessionId};
-use crate::domain::plan::{self, Age, LiveGroup, NotNow, Standing};
+use crate::domain::plan::{self, Age, LiveGroup, NotNow, Patience, Standing};
 use crate::domain::quarantine::{Limits, Size};
 use crate::domain::time::{Micros, Timestamp};
 
@@ -33,7 +33,7 @@ statements! {
     RECONSIDERED = "SELECT project_id, arrived_since, position FROM reconsiderations
         ORDER BY project_id LIMIT 1 FOR UPDATE SKIP LOCKED";
     SESSIONS_FROM = "SELECT session_id, last_arrival_at FROM sessions
-        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3 FOR UPDATE";
+        WHERE project_id = $1 AND session_id > $2 AND session_id >= ' ' ORDER BY session_id LIMIT $3 FOR UPDATE";
     MOVE_ON = "UPDATE reconsiderations SET position = $2 WHERE project_id = $1";
     FORGET = "DELETE FROM reconsiderations WHERE project_id = $1";
     @bulk {
@@ -69,6 +69,8 @@ statements! {
 pub struct PlanSettings {
     /// How long a turn whose root has not arrived keeps its session from being quiet.
     pub root_grace: Micros,
+    /// How long after its last new content a trace is judged by itself.
+    pub trace_settle: Micros,
     /// How many errors of our own end the trying.
     pub max_attempts: i64,
     /// The most sessions in one transaction.
@@ -77,6 +79,13 @@ pub struct PlanSettings {
     pub limits: Limits,
     /// After how long a session that never becomes quiet is judged all the same; zero is never.
     pub max_session_age: Micros,
+}
+
+impl PlanSettings {
+    /// How long to wait for what may still come.
+    pub const fn patience(&self) -> Patience {
+        Patience { root_grace: self.root_grace, trace_settle: self.trace_settle }
+    }
 }
 
 /// What one batch of planning did.
@@ -139,7 +148,8 @@ impl Store {
     ) -> Result<Planned> {
         let mut tx = self.db.write().await?;
         let (sessions, sizes, last) = due(&mut tx, project, horizon, after, settings.batch).await?;
-        let measured = sessions.iter().zip(sizes).map(|((project, it), size)| (project, &it.session, size));
+        let measured = sessions.iter().zip(sizes).filter(|((_, it), _)| !it.session.is_trace());
+        let measured = measured.map(|((project, it), size)| (project, &it.session, size));
         let in_quarantine = quarantine::hold(&mut tx, self.entropy.as_ref(), settings.limits, measured, now).await?;
         let projects: BTreeSet<&ProjectId> = sessions.iter().map(|(project, _)| project).collect();
         let groups = live_groups(&mut tx, projects.into_iter()).await?;
@@ -176,8 +186,8 @@ impl Store {
         Ok(mended)
     }
 
-    /// Arms up to `limit` sessions of one project whose live profiles changed, so that they are considered again. Answers
-    /// whether there is more to do.
+    /// Arms up to `limit` sessions of one project whose live profiles changed, so that they are considered again; traces that
+    /// are judged by themselves are not. Answers whether there is more to do.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -275,10 +285,10 @@ fn decide(sessions: &[(ProjectId, Standing)], world: &World<'_>, now: Timestamp,
             continue;
         }
         let groups = world.groups.get(project).map_or(&[][..], Vec::as_slice);
-        let mut decision = plan::decide(session, groups, now, settings.root_grace);
+        let mut decision = plan::decide(session, groups, now, settings.patience());
         if let Some(age) = world.ages.get(&(project.to_string(), session.session.to_string())) {
             let goes_on = |group: &LiveGroup| {
-                matches!(session.eligible(group, now, settings.root_grace), Err(NotNow::Active(_)))
+                matches!(session.eligible(group, now, settings.patience()), Err(NotNow::Active(_)))
                     && age.is_due(&group.id, now, settings.max_session_age)
             };
             decision.wanted_by.extend((0..groups.len()).filter(|&group| goes_on(&groups[group])));

@@ -17,7 +17,8 @@ statements! {
     DELETE = "UPDATE projects SET deleted_at = $3, name = name || ' (deleted ' || project_id || ')'
         WHERE project_id = $2 AND parent_id = $1 AND deleted_at IS NULL";
     REVOKE_KEYS = "UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL";
-    DELETE_GROUPS = "UPDATE scorer_groups SET deleted_at = $2, live = false WHERE project_id = $1 AND deleted_at IS NULL";
+    DELETE_GROUPS = "UPDATE scorer_groups SET deleted_at = $2, live = false, live_traces = false
+        WHERE project_id = $1 AND deleted_at IS NULL";
 }
 
 /// A project: the tenant.

@@ -20,9 +20,9 @@ use crate::domain::verdict::Verdict;
 
 statements! {
     LOCK_GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL FOR UPDATE";
+        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL FOR UPDATE";
     GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL";
+        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL";
     SCORECARD = "SELECT spec FROM scorecards WHERE project_id = $1 AND scorecard_id = $2";
 }
 
@@ -211,6 +211,7 @@ impl Seen {
             group: row.group.clone(),
             group_name: applied.group.spec.name.clone(),
             group_version: applied.group.version,
+            judge_model: None,
             session: self.latest.session.clone(),
             read: row.read,
             recipe: applied.recipe.clone(),

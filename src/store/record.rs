@@ -50,14 +50,14 @@ statements! {
             verdict_id Text, group_name Text, group_version Int, rating Real, mean Real, coverage Real, gated_by Text,
             justification Text, incomplete Flag, anchor_trace_id Text, agent_id Text, agent_name Text, last_turn_at Int,
             turns Int, spans Int, aggregation Text, pass_threshold Real, pass Int, scorecard Text, scorecard_score Real,
-            band Text, recomposed Flag, interim Flag, rail_number Int) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
+            band Text, recomposed Flag, interim Flag, judge_model Text, rail_number Int) = "INSERT INTO verdicts (project_id, session_id, group_id, revision, round, sequence,
                 verdict_id, group_name, group_version, rating, mean, coverage, gated_by, justification, incomplete,
                 anchor_trace_id, agent_id, agent_name, last_turn_at, turns, spans, aggregation, pass_threshold, pass,
-                scorecard, scorecard_score, band, recomposed, interim, rail_number, created_at)
+                scorecard, scorecard_score, band, recomposed, interim, judge_model, rail_number, created_at)
             SELECT project_id, session_id, group_id, revision, round, sequence, verdict_id, group_name, group_version,
                 rating, mean, coverage, gated_by, justification, incomplete, anchor_trace_id, agent_id, agent_name,
                 last_turn_at, turns, spans, aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed,
-                interim, rail_number, CAST($1 AS BIGINT) FROM v";
+                interim, judge_model, rail_number, CAST($1 AS BIGINT) FROM v";
         INSERT_MEMBERS(0; project_id Text, session_id Text, group_id Text, revision Int, round Int, sequence Int,
             position Int, name Text, kind Text, ref_id Text, version Int, weight Real, gate Flag, scorer_kind Text,
             outcome Text, goodness Real, reason Text, permanence Text, detail Text, justification Text, evidence Text,
@@ -77,7 +77,7 @@ statements! {
     }
 }
 
-/// The first verdict at one (revision, round). Later ones of the same are re-compositions.
+/// The first verdict at one (revision, round). Later ones of the same are re-compositions, or of judges asked by hand.
 const FIRST_SEQUENCE: i64 = 0;
 
 /// How one try at one assessment ended.
@@ -323,7 +323,7 @@ pub(super) struct NewVerdicts {
 }
 
 impl NewVerdicts {
-    /// Adds a verdict. One with a sequence above the first is a re-composition.
+    /// Adds a verdict. One with a sequence above the first is a re-composition, or of a judge asked by hand.
     pub(super) fn verdict(
         &mut self,
         store: &Store,
@@ -361,8 +361,10 @@ impl NewVerdicts {
             to_json(&recipe.scorecard)?,
             scored.map(|scored| scored.score),
             scored.map(|scored| scored.band.clone()),
-            sequence > FIRST_SEQUENCE,
+            // A judge by itself has no recipe to apply anew: its further verdicts were asked for.
+            sequence > FIRST_SEQUENCE && verdict.judge_model.is_none(),
             verdict.interim,
+            verdict.judge_model.clone(),
         ];
         self.verdicts.push((project.clone(), row));
         for (position, member) in (0..).zip(&verdict.members) {

@@ -18,7 +18,7 @@ statements! {
     RECENT = "SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
             last_turn_at, CAST(0 AS DOUBLE PRECISION)
         FROM sessions WHERE project_id = $1 AND recent_hour >= $2 AND recent_at >= $3 AND spans > 0
-            AND recent_hour <= $4 AND (recent_at < $5 OR (recent_at = $5 AND session_id > $6))
+            AND session_id >= ' ' AND recent_hour <= $4 AND (recent_at < $5 OR (recent_at = $5 AND session_id > $6))
         ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $7";
     RANKED = "WITH rated AS (SELECT s.session_id, s.revision, s.last_arrival_at, s.turns, s.rootless, s.spans, s.errors,
                 s.latency, s.first_at, s.recent_at, s.last_turn_at,
@@ -26,7 +26,8 @@ statements! {
                     AND NOT EXISTS (SELECT 1 FROM verdicts n WHERE n.project_id = d.project_id
                         AND n.session_id = d.session_id AND n.group_id = d.group_id
                         AND (n.revision, n.round, n.sequence) > (d.revision, d.round, d.sequence))) AS headline
-            FROM sessions s WHERE s.project_id = $1 AND s.recent_hour >= $2 AND s.recent_at >= $3 AND s.spans > 0),
+            FROM sessions s WHERE s.project_id = $1 AND s.recent_hour >= $2 AND s.recent_at >= $3 AND s.spans > 0
+                AND s.session_id >= ' '),
         placed AS (SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
                 last_turn_at, CASE CAST($4 AS TEXT) WHEN 'worst' THEN COALESCE(headline, 11)
                     WHEN 'best' THEN COALESCE(-headline, 1) ELSE 0 END AS place
@@ -38,7 +39,7 @@ statements! {
             AND (recent_at < $8 OR (recent_at = $8 AND session_id > $9)))
         ORDER BY place, recent_at DESC, session_id LIMIT $10";
     BY_ID = "SELECT session_id, COALESCE(last_turn_at, last_arrival_at), turns + rootless FROM sessions
-        WHERE project_id = $1 AND session_id > $2 ORDER BY session_id LIMIT $3";
+        WHERE project_id = $1 AND session_id > $2 AND session_id >= ' ' ORDER BY session_id LIMIT $3";
     @bulk {
         HEADS(1; session_id Text) = "SELECT v.session_id,
                 (SELECT h.name FROM spans h WHERE h.project_id = $1 AND h.session_id = v.session_id

@@ -24,6 +24,7 @@ statements! {
             arrived_at, digest, body
         FROM spans WHERE project_id = $1 AND trace_id = ANY($2) AND trace_id || '-' || span_id = $3 AND origin <> 'client'
         ORDER BY trace_id LIMIT 1";
+    HAS_TRACE = "SELECT 1 FROM traces WHERE project_id = $1 AND trace_id = $2";
 }
 
 /// A span as the API shows it.
@@ -76,6 +77,14 @@ impl Store {
     pub async fn spans_of_session(&self, project: &ProjectId, session: &SessionId) -> Result<Vec<SpanRow>> {
         let rows = self.db.read().await?.fetch(&OF_SESSION, args![project, session]).await?;
         rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
+    }
+
+    /// Whether anything of a trace is stored.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn has_trace(&self, project: &ProjectId, trace: &TraceId) -> Result<bool> {
+        Ok(self.db.look_up(&HAS_TRACE, args![project, trace]).await?.is_some())
     }
 
     /// The span of that API id.

@@ -20,7 +20,8 @@ use crate::domain::verdict::MemberReport;
 statements! {
     OF_SESSION = "SELECT verdict_id, group_id, group_name, group_version, revision, round, sequence, rating, mean, coverage,
             gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at,
-            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id, interim
+            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id, interim,
+            judge_model
         FROM verdicts WHERE project_id = $1 AND session_id = $2";
     MEMBERS_OF_SESSION = "SELECT group_id, revision, round, sequence, name, kind, ref_id, version, weight, gate, scorer_kind,
             outcome, goodness, reason, permanence, detail, justification, evidence, shown, facts, pass_threshold, category,
@@ -31,7 +32,7 @@ statements! {
         WHERE project_id = $1 AND group_id = $2 AND last_turn_at >= $3 AND last_turn_at <= $4";
     @bulk {
         OF_SESSIONS(1; session_id Text) = "SELECT d.session_id, d.group_id, d.group_name, d.revision, d.round, d.sequence,
-                d.rating, d.created_at, d.pass, d.scorecard_score, d.band
+                d.rating, d.created_at, d.pass, d.scorecard_score, d.band, d.judge_model
             FROM v JOIN verdicts d ON d.project_id = $1 AND d.session_id = v.session_id";
     }
 }
@@ -47,6 +48,8 @@ pub struct VerdictRow {
     pub group_name: String,
     /// The version of the group's recipe.
     pub group_version: i64,
+    /// The model that answered, where it is no group but a judge by itself.
+    pub judge_model: Option<String>,
     /// What was read.
     pub read: Goal,
     /// Its number among the verdicts of one (revision, round): 0, or more for re-compositions.
@@ -109,6 +112,8 @@ pub struct RatedVerdict {
     pub group: GroupId,
     /// The group's name at the time.
     pub group_name: String,
+    /// Whether it is no group but a judge by itself.
+    pub is_judge: bool,
     /// The rating on 0-10.
     pub rating: f64,
     /// Whether it passes; `None` without a threshold.
@@ -181,10 +186,11 @@ pub(super) async fn latest_of<'a>(
         let (group_name, created_at) = (row.text(2)?, row.time(7)?);
         let pass = row.opt_int(8)?.map(|pass| pass != 0);
         let scored = row.opt_real(9)?.zip(row.opt_text(10)?).map(|(score, band)| ScorecardScore { score, band });
-        let group_id = group.clone();
+        let (group_id, is_judge) = (group.clone(), row.opt_text(11)?.is_some());
         let headline = row.opt_real(6)?.map(|rating| RatedVerdict {
             group: group_id,
             group_name,
+            is_judge,
             rating,
             pass,
             scored,
@@ -233,6 +239,7 @@ pub(super) fn read(row: &Row) -> Result<VerdictRow> {
         recomposed: row.flag(25)?,
         agent_id: row.opt_text(26)?,
         interim: row.flag(27)?,
+        judge_model: row.opt_text(28)?,
         members: Vec::new(),
     })
 }

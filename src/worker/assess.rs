@@ -29,10 +29,10 @@ use crate::store::{
 /// The groups and scorers that were gathered with a batch of sessions.
 #[derive(Debug)]
 pub(super) struct Catalogue {
-    groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
+    pub(super) groups: BTreeMap<(ProjectId, GroupId), GatheredGroup>,
     pub(super) scorers: BTreeMap<(ProjectId, String), GatheredScorer>,
     pub(super) pinned: PinnedSpecs,
-    blocks: Blocks,
+    pub(super) blocks: Blocks,
 }
 
 impl Catalogue {
@@ -90,6 +90,7 @@ pub(super) struct Reading {
     pub(super) conversation: Conversation,
     pub(super) user_side: String,
     pub(super) agent_side: String,
+    trace_side: Option<String>,
     digest: String,
     /// What may leave the process, where the project has something hidden, and how much of each kind that was.
     redacted: Option<(Conversation, Counts)>,
@@ -98,10 +99,10 @@ pub(super) struct Reading {
 impl Reading {
     /// What was said, split by speaker.
     pub(super) fn sides(&self) -> Sides<'_> {
-        Sides { input: &self.user_side, output: &self.agent_side }
+        Sides { input: &self.user_side, output: &self.agent_side, trace: self.trace_side.as_deref() }
     }
 
-    fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
+    pub(super) fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
         Self::of_conversation(Conversation::assemble(session, spans))
     }
 
@@ -109,10 +110,16 @@ impl Reading {
         Self {
             user_side: conversation.user_side(),
             agent_side: conversation.agent_side(),
+            trace_side: conversation.trace_side(),
             digest: conversation.digest(),
             conversation,
             redacted: None,
         }
+    }
+
+    /// What it comes down to, for telling whether it changed.
+    pub(super) fn digest(&self) -> &str {
+        &self.digest
     }
 
     pub(super) fn redact(&mut self, kinds: &[Kind]) {
@@ -155,12 +162,12 @@ struct Admitted<'a> {
 }
 
 /// A due assessment that is to be judged now.
-struct Due<'a> {
-    assessment: &'a Assessment,
-    group: &'a GatheredGroup,
-    terms: Option<&'a Terms>,
-    interim: bool,
-    panel: Panel,
+pub(super) struct Due<'a> {
+    pub(super) assessment: &'a Assessment,
+    pub(super) group: &'a GatheredGroup,
+    pub(super) terms: Option<&'a Terms>,
+    pub(super) interim: bool,
+    pub(super) panel: Panel,
 }
 
 impl Worker {
@@ -193,6 +200,10 @@ impl Worker {
         }
         if !wanted.is_empty() {
             let mut reading = Reading::of(claim.session.clone(), spans);
+            if reading.conversation.is_opted_out() {
+                tries.extend(wanted.iter().map(|it| withdrawn(it.group, it.assessment)));
+                return SessionEnd { claim, tries };
+            }
             match self.redact(&claim.project, &mut reading, &wanted, catalogue).await {
                 Ok(()) => tries.extend(self.judge(&claim, &reading, wanted, catalogue, now).await),
                 Err(error) => {
@@ -264,7 +275,7 @@ impl Worker {
         }
         // What an operator ordered is judged whatever the sample says.
         let live = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..live } } else { live };
-        match standing.eligible(&live, now, self.settings.root_grace) {
+        match standing.eligible(&live, now, self.settings.patience()) {
             Ok(()) => Ok(Admission { standing, group, interim: false }),
             Err(NotNow::Active(_))
                 if terms.is_some_and(|terms| terms.force)
@@ -273,7 +284,7 @@ impl Worker {
                 Ok(Admission { standing, group, interim: true })
             }
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
-            Err(NotNow::Pruned | NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
+            Err(NotNow::OtherScope | NotNow::Pruned | NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
         }
     }
 
@@ -297,6 +308,11 @@ impl Worker {
                     ending: Ending::Covered { read, digest, reason },
                     verdict: None,
                 });
+                continue;
+            }
+            let online = group.spec.online.as_ref();
+            if !online.is_none_or(|online| online.selects(reading.conversation.agent.as_ref())) {
+                tries.push(withdrawn(group, assessment));
                 continue;
             }
             needs.fresh = terms.and_then(|terms| terms.fresh.clone());
@@ -324,7 +340,7 @@ impl Worker {
     /// Composes what the members said, or puts the try off where waiting for one of them may help.
     fn conclude(&self, due: &Due<'_>, read: Goal, reading: &Reading, answers: &Answers, now: Timestamp) -> Try {
         let members = self.reports(&due.panel, reading, answers);
-        let opinions: Vec<Opinion> = members.iter().map(MemberReport::opinion).collect();
+        let opinions = opinions(&members);
         let waiting_for = members.iter().find(|member| member.outcome.is_transient());
         let group = due.group.id.clone();
         let waits = due.panel.waits(answers);
@@ -342,10 +358,27 @@ impl Worker {
             return Try { group, ending: Ending::Deferred { until, reason, held: waits.held }, verdict: None };
         }
         let incomplete = waiting_for.is_some();
-        let verdict = verdict(due, read, reading, &opinions, members, incomplete, now);
+        let verdict = self.verdict(due, read, reading, members, incomplete, now);
         let reason = verdict.composition.rating.is_none().then(|| verdict.composition.justification.clone());
         let ending = Ending::Covered { read, digest: reading.digest.clone(), reason };
         Try { group, ending, verdict: Some(verdict) }
+    }
+
+    /// The verdict that the members' reports come to.
+    pub(super) fn verdict(
+        &self,
+        due: &Due<'_>,
+        read: Goal,
+        reading: &Reading,
+        members: Vec<MemberReport>,
+        incomplete: bool,
+        now: Timestamp,
+    ) -> Verdict {
+        let verdict = verdict(due, read, reading, members, incomplete, now);
+        if due.group.judge.is_none() {
+            return verdict;
+        }
+        verdict.of_judge(due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned())
     }
 
     /// Blocks the group where nothing can be asked for a known time, so that its backlog is not tried session by session. Where
@@ -412,6 +445,12 @@ fn tried<'a>(claim: &'a Claimed, group: &'a GatheredGroup) -> Attempted<'a> {
     Attempted { project: &claim.project, group: &group.id, group_name: &group.spec.name, session: &claim.session }
 }
 
+/// The end of a try whose group does not want this conversation after all.
+fn withdrawn(group: &GatheredGroup, assessment: &Assessment) -> Try {
+    let ending = Ending::Withdrawn { wanted: assessment.wanted, version: Some(group.version) };
+    Try { group: group.id.clone(), ending, verdict: None }
+}
+
 /// How many tries there will have been after this one.
 fn tries_so_far(before: i64) -> u32 {
     u32::try_from(before + 1).unwrap_or(u32::MAX)
@@ -423,11 +462,14 @@ fn is_unchanged(assessment: &Assessment, reading: &Reading) -> bool {
         && assessment.covered_digest.as_deref() == Some(reading.digest.as_str())
 }
 
+fn opinions(members: &[MemberReport]) -> Vec<Opinion> {
+    members.iter().map(MemberReport::opinion).collect()
+}
+
 fn verdict(
     due: &Due<'_>,
     read: Goal,
     reading: &Reading,
-    opinions: &[Opinion],
     members: Vec<MemberReport>,
     incomplete: bool,
     now: Timestamp,
@@ -440,9 +482,10 @@ fn verdict(
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
+        judge_model: None,
         session: conversation.session.clone(),
         read,
-        composition: compose::compose(opinions, &recipe),
+        composition: compose::compose(&opinions(&members), &recipe),
         recipe,
         members,
         incomplete,

@@ -97,7 +97,7 @@ impl Worker {
             Check::External { url, invert_match } => {
                 let outward = reading.outward();
                 let (input, output) = (outward.user_side(), outward.agent_side());
-                let said = Sides { input: &input, output: &output };
+                let said = Sides { input: &input, output: &output, trace: None };
                 let body = custom::request(&job.scorer.id, &job.spec.name, outward, &said);
                 let key = external_key(&job.scorer, url, *invert_match, &body);
                 if let Some(kept) = self.store.custom_answer(&claim.project, &key).await? {
@@ -161,7 +161,7 @@ impl Worker {
         let watch = stopwatch();
         let conversation = sample();
         let (input, output) = (conversation.user_side(), conversation.agent_side());
-        let sides = Sides { input: &input, output: &output };
+        let sides = Sides { input: &input, output: &output, trace: None };
         let (opinion, said) = match &spec.check {
             Check::Code { language, script, .. } => {
                 let outcome = self.customs.code.run(*language, script, &code_input(&conversation, &sides)).await;

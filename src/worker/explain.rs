@@ -38,7 +38,7 @@ impl Worker {
         let wanted = explained.into_iter().filter(|it| only.is_none_or(|group| it.group == *group));
         Ok(wanted
             .map(|it| {
-                let decision = decide(&it.facts, now, self.settings.root_grace, self.settings.retry.max_attempts);
+                let decision = decide(&it.facts, now, self.settings.patience(), self.settings.retry.max_attempts);
                 Explanation { text: decision.in_words(), group_id: it.group, group_name: it.name, decision }
             })
             .collect())

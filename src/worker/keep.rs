@@ -60,6 +60,7 @@ impl Keeper {
     /// [`StoreError`] where it can't be kept.
     pub(super) async fn keep(&self, asked: Asked) -> Result<(), StoreError> {
         let gone = || StoreError::Unreachable("the worker is stopping".to_owned());
+        #[allow(clippy::infallible_destructuring_match, reason = "unit tests know another form")]
         let inbox = match &self.inbox {
             Inbox::Shared(inbox) => inbox,
             #[cfg(test)]

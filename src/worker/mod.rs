@@ -5,6 +5,7 @@
 
 mod assess;
 mod blocks;
+mod by_hand;
 mod custom;
 mod dataset;
 mod deliver;
@@ -34,6 +35,7 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::ProjectId;
+use crate::domain::plan::Patience;
 use crate::domain::quarantine::Limits;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
@@ -42,6 +44,7 @@ use crate::scorers::judge::JudgeClient;
 use crate::scorers::pattern::PatternCache;
 use crate::store::{Caps, Retention, Store};
 
+pub use by_hand::Judged;
 pub use custom::DryRun;
 pub use dataset::{Rescored, RunError, Submitted};
 pub use deliver::{DeliverSettings, Deliverer, Tried};
@@ -58,6 +61,8 @@ pub use vitals::{Durations, Vitals};
 pub struct WorkerSettings {
     /// How long a turn whose root has not arrived keeps its session from being quiet.
     pub root_grace: Micros,
+    /// How long after its last new content a trace is judged by itself.
+    pub trace_settle: Micros,
     /// When tries are made again, and when they are given up.
     pub retry: RetryPolicy,
     /// From which size on sessions are held.
@@ -82,6 +87,13 @@ pub struct WorkerSettings {
     pub retention: Retention,
     /// How long work under way may take to finish once a stop was asked for.
     pub grace: Micros,
+}
+
+impl WorkerSettings {
+    /// How long to wait for what may still come.
+    pub const fn patience(&self) -> Patience {
+        Patience { root_grace: self.root_grace, trace_settle: self.trace_settle }
+    }
 }
 
 /// A worker: everything that judging takes. One for the whole process, shared by background sweeps and passes by hand.
@@ -124,7 +136,7 @@ impl Worker {
     ) -> Arc<Self> {
         let owner = format!("{}-{}", std::process::id(), entropy.id());
         let keeper = keep::Keeper::start(store.clone(), Arc::clone(&clock));
-        let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), settings);
+        let recorder = record::Recorder::start(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), &settings);
         Arc::new(Self {
             store,
             clock,

@@ -18,6 +18,7 @@ use crate::domain::outcome::{Goodness, Outcome};
 use crate::domain::pattern::OpenQuestion;
 use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
+use crate::domain::transcript::ToolContext;
 use crate::domain::verdict::MemberReport;
 use crate::scorers::judge::{Slot, Trouble};
 use crate::scorers::{self, custom as customs, judge as judges, pattern as patterns};
@@ -108,6 +109,7 @@ enum Seat {
     Judge {
         member: Member,
         scorer: Scorer,
+        model: String,
         key: String,
     },
     /// A pattern: waits for what models say of its conditions.
@@ -144,6 +146,14 @@ impl Seat {
 }
 
 impl Panel {
+    /// The model that the first judge of the panel is asked by.
+    pub(super) fn judge_model(&self) -> Option<&str> {
+        self.seats.iter().find_map(|seat| match seat {
+            Seat::Judge { model, .. } => Some(model.as_str()),
+            _ => None,
+        })
+    }
+
     /// Whether a must-pass member needs no model: it may decide although judges can't be asked.
     pub(super) fn has_free_gate(&self) -> bool {
         self.seats.iter().any(|seat| seat.gate() && seat.questions().is_empty())
@@ -188,7 +198,7 @@ impl Worker {
     pub(super) fn reports(&self, panel: &Panel, reading: &Reading, answers: &Answers) -> Vec<MemberReport> {
         let told = |seat: &Seat| match seat {
             Seat::Reported(report) => report.clone(),
-            Seat::Judge { member, scorer, key } => judges::report(member, scorer, &answers.judgement(key)),
+            Seat::Judge { member, scorer, key, .. } => judges::report(member, scorer, &answers.judgement(key)),
             Seat::Pattern { member, scorer, answers: awaited } => {
                 let said = |awaited: &Awaited| match awaited {
                     Awaited::Known(judgement) => judgement.clone(),
@@ -269,12 +279,17 @@ impl Worker {
 
     /// What a model says of a condition. Where nobody said a word that it reads, it does not hold.
     fn await_condition(&self, scorer: &Scorer, open: &OpenQuestion, reading: &Reading, wanted: &mut Wanted) -> Awaited {
-        let said = reading.outward().only(open.reads_input, open.reads_output);
+        let outward = reading.outward();
+        let (said, tools) = match (open.reads_calls, open.reads_input) {
+            (true, true) => (outward.clone(), ToolContext::Detailed),
+            (true, false) => (outward.without_input(), ToolContext::Detailed),
+            (false, _) => (outward.only(open.reads_input, open.reads_output), ToolContext::None),
+        };
         if said.turns.is_empty() {
             return Awaited::Known(Judgement::silent(Outcome::Scored { goodness: Goodness::BAD }));
         }
         let model = self.judges.default_model();
-        match judge::Question::of_condition(&open.condition, &said, self.judges.prompt_tokens(model)) {
+        match judge::Question::of_condition(&open.condition, &said, tools, self.judges.prompt_tokens(model)) {
             Ok(question) => Awaited::Question(self.await_answer(scorer, model, question, wanted)),
             Err(outcome) => Awaited::Known(Judgement::silent(outcome)),
         }
@@ -327,8 +342,9 @@ impl Worker {
         match self.judges.question(&spec.judge, reading.outward()) {
             Err(outcome) => fail(outcome),
             Ok(question) => {
-                let key = self.await_answer(scorer, self.judges.model_for(&spec.judge), question, wanted);
-                Seat::Judge { member: member.clone(), scorer: scorer.clone(), key }
+                let model = self.judges.model_for(&spec.judge);
+                let key = self.await_answer(scorer, model, question, wanted);
+                Seat::Judge { member: member.clone(), scorer: scorer.clone(), model: model.to_owned(), key }
             }
         }
     }
@@ -342,8 +358,13 @@ impl Worker {
         let asking = wanted.questions.into_iter().map(|(key, mut question)| async move {
             question.groups.sort_unstable();
             question.groups.dedup();
-            let shared = (claim.project.clone(), key.clone());
-            let answered = self.in_flight.share(shared, self.answer(claim, &key, &question)).await?;
+            let shared = || (claim.project.clone(), key.clone());
+            let ask = || self.answer(claim, &key, &question);
+            let mut answered = self.in_flight.share(shared(), ask()).await?;
+            if answered.out_of_budget && question.purpose != Purpose::Live {
+                // It waited for a question that live scoring had no budget for; its own needs none.
+                answered = self.in_flight.share(shared(), ask()).await?;
+            }
             Ok((key, answered))
         });
         let working = wanted.jobs.into_iter().map(|(key, job)| async move {
@@ -365,7 +386,7 @@ impl Worker {
         let take_slot = || -> BoxFuture<'_, Slot> {
             match question.purpose {
                 Purpose::Live => Box::pin(self.take_slot(&claim.project, &question.groups)),
-                Purpose::DatasetRun | Purpose::DryRun => judges::unlimited(),
+                Purpose::OnDemand | Purpose::DatasetRun | Purpose::DryRun => judges::unlimited(),
             }
         };
         let answer = self.judges.ask(&question.asked, &question.model, self.entropy.as_ref(), &take_slot).await;

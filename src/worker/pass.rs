@@ -200,6 +200,7 @@ impl Worker {
         while self.store.reconsider(now, self.settings.plan_batch).await? {}
         let settings = PlanSettings {
             root_grace: self.settings.root_grace,
+            trace_settle: self.settings.trace_settle,
             max_attempts: self.settings.retry.max_attempts,
             batch: self.settings.plan_batch,
             limits: self.settings.limits,
@@ -228,7 +229,7 @@ impl Worker {
         let end = if let Ok(end) = assessed {
             end
         } else {
-            tracing::error!(project = %claim.project, session = %claim.session, "judging panicked; please report this");
+            tracing::error!(project = %claim.project, session = %claim.session.bare(), "judging panicked; please report this");
             let end = self.crashed(claim, &assessments, "judging panicked");
             self.tell_crash(&end, catalogue).await;
             end
@@ -370,7 +371,7 @@ impl Worker {
         let Some(claim) = self.store.claim_expired(project, &self.owner, now, now + self.settings.lease).await? else {
             return Ok(false);
         };
-        tracing::warn!(project = %claim.project, session = %claim.session,
+        tracing::warn!(project = %claim.project, session = %claim.session.bare(),
             "a lease expired: its worker died or lost the database; the session is judged again, alone");
         self.start(vec![claim], vec![places], work).await?;
         Ok(true)

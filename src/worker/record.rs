@@ -29,10 +29,10 @@ impl Recorder {
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        settings: WorkerSettings,
+        settings: &WorkerSettings,
     ) -> Self {
         let (inbox, jobs) = mpsc::channel(settings.record_batch.max(1) * 2);
-        tokio::spawn(Task { store, clock, entropy, settings }.run(jobs));
+        tokio::spawn(Task { store, clock, entropy, settings: *settings }.run(jobs));
         Self { inbox }
     }
 
@@ -112,7 +112,7 @@ impl Task {
 
     /// What can't be recorded counts as an error of our own: tried again later, and given up in the end.
     async fn give_back(&self, end: SessionEnd, error: &StoreError) -> Option<Recorded> {
-        tracing::error!(project = %end.claim.project, session = %end.claim.session, %error, "a verdict can't be recorded");
+        tracing::error!(project = %end.claim.project, session = %end.claim.session.bare(), %error, "a verdict can't be recorded");
         let now = self.clock.now();
         let until = now + self.settings.retry.errors.after(1, self.entropy.unit());
         let tries = end.tries.into_iter().map(|attempt| Try {

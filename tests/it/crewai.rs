@@ -77,7 +77,12 @@ async fn send(store: &Store, project: &ProjectId, batches: &Batches, clock: &Man
     let mut fates = Vec::new();
     for spans in batches {
         clock.advance(Micros::seconds(1));
-        let arrival = Arrival { project: project.clone(), spans: spans.clone(), margin: Micros::seconds(60) };
+        let arrival = Arrival {
+            project: project.clone(),
+            spans: spans.clone(),
+            margin: Micros::seconds(60),
+            trace_settle: Micros::ZERO,
+        };
         let receipts = store.ingest(&[arrival], clock.now()).await.unwrap();
         fates.extend(receipts.into_iter().flat_map(|receipt| receipt.fates));
     }

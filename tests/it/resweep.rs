@@ -33,6 +33,7 @@ async fn group(program: &Program) -> String {
             scope: Scope::Session,
             idle_seconds: 0,
             min_turns: 2,
+            agents: None,
         }),
     };
     let group = store.create_group(&project, &spec, Timestamp::EARLIEST, Timestamp::EARLIEST).await.unwrap();

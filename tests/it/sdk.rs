@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use afterword::clock::SystemClock;
+use serde_json::Value;
 use tokio::process::Command;
 
 use crate::support::judge::{Judge, Reply};
@@ -21,10 +22,17 @@ async fn the_python_client_walks_through_on_postgresql() {
     }
 }
 
+/// The judge of the walk: 8, but where its rubric asks for the day on which the money arrives, and nobody says it.
+fn follow(request: &Value) -> Reply {
+    let message = |n: usize| request["messages"][n]["content"].as_str().unwrap_or_default();
+    let asks_for_the_day = message(0).contains("says on which day the money arrives");
+    Reply::Rating(if asks_for_the_day && !message(1).contains("tomorrow") { 3.0 } else { 8.0 })
+}
+
 async fn walk(database: Option<String>) {
     let pins = || python::interpreter(&["agentx-python==0.8.29"]);
     let Some(interpreter) = tokio::task::spawn_blocking(pins).await.unwrap() else { return };
-    let judge = Judge::start(|_| Reply::Rating(8.0));
+    let judge = Judge::start(follow);
     let clock = Arc::new(SystemClock::default());
     let server = Server::planned(Plan { database, judge: Some(&judge), clock: Some(clock), ..Plan::default() }).await;
     let walk = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client/walk.py");

@@ -112,7 +112,8 @@ pub(super) async fn sessions(bench: &Bench, project: &ProjectId, sessions: u64, 
                 spans.push(turn_of(&bench.random, session, turn, now + Micros::seconds(-20 * ago)));
             }
         }
-        let arrival = Arrival { project: project.clone(), spans, margin: Micros::seconds(60) };
+        let arrival =
+            Arrival { project: project.clone(), spans, margin: Micros::seconds(60), trace_settle: Micros::ZERO };
         bench.store.ingest(&[arrival], now).await?;
     }
     Ok(())

@@ -176,6 +176,7 @@ fn settings() -> WorkerSettings {
         retention: crate::store::Retention::default(),
         root_grace: Micros::seconds(60),
         failing_after: Micros::seconds(3_600),
+        trace_settle: Micros::seconds(2),
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         max_session_age: Micros::ZERO,

@@ -62,7 +62,7 @@ pub(super) async fn measure(args: &BenchScorersArgs) -> anyhow::Result<Report> {
         args.common.seed, args.workers
     ))
     .number("conversation", kilobytes, "kB");
-    let (patterns, plain) = patterns(args, &Sides { input: &input, output: &output })?;
+    let (patterns, plain) = patterns(args, &Sides { input: &input, output: &output, trace: None })?;
     report = report.number("pattern_of_ten_conditions", patterns, "sessions/s").number(
         "plain_regex_scan_of_the_same",
         plain,

@@ -48,6 +48,7 @@ impl Serving {
                 &bench.store,
                 &clock,
                 WriterSettings {
+                    trace_settle: Micros::seconds(2),
                     spans_per_transaction: settings.ingest.group_commit_spans,
                     writers: settings.ingest.writers,
                 },

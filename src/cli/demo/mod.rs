@@ -86,7 +86,8 @@ impl Demo {
 
     async fn import(&self, chat: &serde_json::Value) -> anyhow::Result<()> {
         let spans = crate::ingest::chat::spans(chat).map_err(|refusal| anyhow::anyhow!("{refusal}"))?;
-        let arrival = Arrival { project: self.project.clone(), spans, margin: Micros::seconds(60) };
+        let arrival =
+            Arrival { project: self.project.clone(), spans, margin: Micros::seconds(60), trace_settle: Micros::ZERO };
         self.store.ingest(&[arrival], self.clock.now()).await?;
         Ok(())
     }

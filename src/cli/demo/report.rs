@@ -6,7 +6,7 @@ use super::script::Script;
 use crate::cli::table::{Cell, Column, Table, Tone, shorten};
 use crate::cli::terminal::Style;
 use crate::domain::ids::ProjectId;
-use crate::domain::plan::{LiveGroup, NotNow, Standing};
+use crate::domain::plan::{LiveGroup, NotNow, Patience, Standing};
 use crate::domain::time::{Micros, Timestamp};
 use crate::store::{SavedGroup, SessionRow, SignalFilter, Store, VerdictRow};
 
@@ -158,8 +158,9 @@ fn why_not(session: &SessionRow, put_off: Option<String>, group: &SavedGroup, no
     let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else {
         return "the group does not score live".to_owned();
     };
-    match standing.eligible(&live, now, Micros::ZERO) {
+    match standing.eligible(&live, now, Patience { root_grace: Micros::ZERO, trace_settle: Micros::ZERO }) {
         Err(NotNow::Pruned) => "pruned".to_owned(),
+        Err(NotNow::OtherScope) => "the group scores single traces".to_owned(),
         Err(NotNow::TooFewTurns) => format!("fewer than {} turns", live.min_turns),
         Err(NotNow::SampledOut) => format!("left out by sampling at rate {}", live.sample_rate),
         Err(NotNow::Active(until)) => {

@@ -13,7 +13,7 @@ use crate::domain::span::StoredSpan;
 const LONGEST_REASON: usize = 2000;
 
 /// The body that an external scorer is sent about a session: what was said, split by speaker, and the spans of the anchor
-/// trace. What only a single trace has is null.
+/// trace; what only a single trace has is null. About a single trace: its root as it was sent, and all its spans.
 pub fn request(scorer: &ScorerId, name: &str, conversation: &Conversation, sides: &Sides<'_>) -> Value {
     let trace_id = conversation.anchor_trace();
     json!({
@@ -22,13 +22,29 @@ pub fn request(scorer: &ScorerId, name: &str, conversation: &Conversation, sides
         "evaluatorName": name,
         "agentId": conversation.agent.as_ref().map(|agent| agent.id.as_str()),
         "traceId": trace_id,
-        "trace": {
-            "input": sides.input, "output": sides.output, "error": null, "toolCalls": null, "name": null, "model": null,
-            "framework": null, "sessionId": conversation.session, "spanId": null, "latencyMs": null, "inputTokens": null,
-            "outputTokens": null, "cacheReadTokens": null, "cacheWriteTokens": null, "metadata": null, "startedAt": null,
-            "createdAt": null,
-        },
+        "trace": conversation.root().map_or_else(|| session(conversation, sides), |root| trace(conversation, root)),
         "spans": conversation.anchor.iter().map(span).collect::<Vec<_>>(),
+    })
+}
+
+fn session(conversation: &Conversation, sides: &Sides<'_>) -> Value {
+    json!({
+        "input": sides.input, "output": sides.output, "error": null, "toolCalls": null, "name": null, "model": null,
+        "framework": null, "sessionId": conversation.session.bare(), "spanId": null, "latencyMs": null, "inputTokens": null,
+        "outputTokens": null, "cacheReadTokens": null, "cacheWriteTokens": null, "metadata": null, "startedAt": null,
+        "createdAt": null,
+    })
+}
+
+fn trace(conversation: &Conversation, root: &StoredSpan) -> Value {
+    let body = &root.span.body;
+    let calls: Vec<_> = conversation.turns.iter().flat_map(|turn| &turn.tool_calls).collect();
+    json!({
+        "input": body.input, "output": body.output, "error": body.error, "toolCalls": calls, "name": root.span.name,
+        "model": body.model, "framework": body.framework, "sessionId": root.session, "spanId": root.span.span_id,
+        "latencyMs": body.latency_ms, "inputTokens": body.input_tokens, "outputTokens": body.output_tokens,
+        "cacheReadTokens": body.cache_read_tokens, "cacheWriteTokens": body.cache_write_tokens, "metadata": body.metadata,
+        "startedAt": root.at.iso(), "createdAt": root.at.iso(),
     })
 }
 
@@ -169,7 +185,8 @@ mod tests {
                    "latency_ms": 3.0, "input_tokens": 11}),
         ]);
         let (user, agent) = (talk.user_side(), talk.agent_side());
-        let body = request(&ScorerId::trusted("e1"), "Ext", &talk, &Sides { input: &user, output: &agent });
+        let body =
+            request(&ScorerId::trusted("e1"), "Ext", &talk, &Sides { input: &user, output: &agent, trace: None });
         assert_eq!(
             (&body["schemaVersion"], &body["evaluatorId"], &body["evaluatorName"]),
             (&json!(2), &json!("e1"), &json!("Ext"))

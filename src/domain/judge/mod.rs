@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub(crate) mod attacks;
 mod models;
+pub mod online;
 mod prompt;
 mod reply;
 mod scale;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 
+pub use self::online::JudgeEdit;
 pub use models::{Model, ModelTable, USUAL_CONTEXT};
 pub use prompt::{Answer, Messages, Question};
 pub use reply::{Unreadable, read, schema};

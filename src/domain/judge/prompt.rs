@@ -129,6 +129,16 @@ impl Question {
         frame.showing(row, rubric.tool_context, budget_tokens)
     }
 
+    /// The question whether the agent's part in a single trace went well, as the rubric sees it, within `budget_tokens` for
+    /// both messages: by the rubric's own prompt, or by the usual one.
+    ///
+    /// # Errors
+    /// The failed outcome, where even the shortest form is too large.
+    pub fn of_trace(rubric: &Rubric, trace: &Conversation, budget_tokens: usize) -> Result<Self, Outcome> {
+        let frame = Self::blank(exchange_task(rubric), criteria(rubric), Answer::of(rubric));
+        frame.showing(trace, rubric.tool_context, budget_tokens)
+    }
+
     /// The question whether the agent's answers address what the user asked, within `budget_tokens` for both messages.
     ///
     /// # Errors
@@ -138,14 +148,20 @@ impl Question {
         frame.showing(conversation, ToolContext::None, budget_tokens)
     }
 
-    /// The question whether `condition` holds of a conversation, of which only what is to be read is there.
+    /// The question whether `condition` holds of a conversation, of which only what is to be read is there, and so much of its
+    /// tool calls.
     ///
     /// # Errors
     /// The failed outcome, where even the shortest form is too large.
-    pub fn of_condition(condition: &str, conversation: &Conversation, budget_tokens: usize) -> Result<Self, Outcome> {
+    pub fn of_condition(
+        condition: &str,
+        conversation: &Conversation,
+        tools: ToolContext,
+        budget_tokens: usize,
+    ) -> Result<Self, Outcome> {
         let criteria = format!("The condition\n{}", condition.trim());
         let frame = Self::blank(CONDITION_TASK, criteria, Answer::Rating(Scale::YesNo));
-        frame.showing(conversation, ToolContext::None, budget_tokens)
+        frame.showing(conversation, tools, budget_tokens)
     }
 
     fn blank(task: impl Into<Cow<'static, str>>, rubric: String, answer: Answer) -> Self {
@@ -389,6 +405,19 @@ mod tests {
         let other = Reference { expected: Some("15 days".into()), ..reference.clone() };
         let key = |reference: &Reference| of(&usual, reference).expect("a question").key("p", "m");
         assert_ne!(key(&reference), key(&other), "what is expected is part of the question");
+    }
+
+    #[test]
+    fn a_single_trace_is_judged_by_the_rubrics_own_prompt_or_the_usual_one() {
+        let talk = conversation(&[("refund?", "Done.")]);
+        let system = |rubric: &Rubric| {
+            Question::of_trace(rubric, &talk, 10_000).expect("a question").render("NONCE", "EDGE").system
+        };
+        let own = system(&rubric());
+        assert!(own.starts_with(&format!("{TRACE_FRAME}\n\nPER TRACE PROMPT\n\nWhat a good")), "{own}");
+        assert!(own.contains("The refund is explained.") && !own.contains(TRACE_TASK));
+        let usual = system(&Rubric { judge_prompt: Some(" ".into()), ..rubric() });
+        assert!(usual.starts_with(TRACE_TASK) && usual.contains("Blame outweighs everything."), "{usual}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Judges as people save them: reading new ones and sparse patches from the wire, with every problem told at once.
+//! Judges as people save them: reading new ones and sparse patches from the wire, with every problem told at once. Their own
+//! live scoring is read beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::prompt::same_label;
-use crate::domain::group::{OnlineProfile, Scope, Severity, merge_online};
 use crate::domain::problems::Problems;
 use crate::domain::scorer::{JudgeOutput, Rubric};
 use crate::domain::transcript::ToolContext;
@@ -29,8 +29,6 @@ pub struct JudgeSpec {
     pub judge: Rubric,
     /// How it grades dataset runs, kept as given.
     pub offline: Map<String, Value>,
-    /// Its own live scoring, kept as given; never on.
-    pub online: Option<Map<String, Value>>,
 }
 
 impl JudgeSpec {
@@ -39,24 +37,27 @@ impl JudgeSpec {
     /// # Errors
     /// Every problem found, each naming its field.
     pub fn create(body: &Value) -> Result<Self, Problems> {
+        let mut problems = Problems::none();
+        let spec = Self::read_new(body, &mut problems);
+        problems.into_result(spec)
+    }
+
+    pub(super) fn read_new(body: &Value, problems: &mut Problems) -> Self {
         let offline = json!({"numberOfRequests": 1, "isDefault": false});
         let blank = Self {
             name: String::new(),
             description: None,
             judge: Rubric::default(),
             offline: offline.as_object().cloned().unwrap_or_default(),
-            online: None,
         };
-        let mut problems = Problems::none();
         if body.is_object() && body.get("name").is_none() {
             problems.add(NAME);
         }
-        let spec = blank.merged(body, &mut problems);
-        problems.into_result(spec)
+        blank.merged(body, problems)
     }
 
     /// This judge with a sparse patch from the wire applied: absent keys keep their values, in each section too. `null` clears
-    /// a text of the rubric and detaches `online`.
+    /// a text of the rubric.
     ///
     /// # Errors
     /// Every problem found in the patch, each naming its field.
@@ -66,7 +67,7 @@ impl JudgeSpec {
         problems.into_result(spec)
     }
 
-    fn merged(mut self, patch: &Value, problems: &mut Problems) -> Self {
+    pub(super) fn merged(mut self, patch: &Value, problems: &mut Problems) -> Self {
         let Some(patch) = patch.as_object() else {
             problems.add("the body must be a JSON object");
             return self;
@@ -94,17 +95,6 @@ impl JudgeSpec {
                 });
             }
             Some(_) => problems.add("offline must be an object"),
-        }
-        match patch.get("online") {
-            None => {}
-            Some(Value::Null) => self.online = None,
-            Some(Value::Object(patch)) => {
-                let mut online = self.online.take().unwrap_or_default();
-                online.extend(patch.clone());
-                check_online(&online, problems);
-                self.online = Some(online);
-            }
-            Some(_) => problems.add("online must be an object or null"),
         }
         self
     }
@@ -207,24 +197,6 @@ fn choice_scores(given: &Value, problems: &mut Problems) -> BTreeMap<String, f64
     scores
 }
 
-fn check_online(online: &Map<String, Value>, problems: &mut Problems) {
-    let default = OnlineProfile {
-        enabled: false,
-        sample_rate: 0.0,
-        alert_threshold: None,
-        severity: Severity::Medium,
-        scope: Scope::Trace,
-        idle_seconds: 120,
-        min_turns: 2,
-    };
-    let profile = merge_online(default, online, problems);
-    problems.unless(!profile.enabled, || {
-        "online: live scoring of a single judge is not available yet: put the judge into a scorer group and turn on the live \
-         scoring of that group, or send enabled: false"
-            .to_owned()
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,28 +208,24 @@ mod tests {
     #[test]
     fn a_judge_is_read_with_its_defaults() {
         let bare = made(&json!({"name": " Quality ", "workspaceId": "w"}));
-        assert_eq!((bare.name.as_str(), &bare.judge, &bare.online), ("Quality", &Rubric::default(), &None));
+        assert_eq!((bare.name.as_str(), &bare.judge), ("Quality", &Rubric::default()));
         assert_eq!(Value::Object(bare.offline), json!({"numberOfRequests": 1, "isDefault": false}));
         let full = made(&json!({
             "name": "Live", "description": "d",
             "judge": {"acceptanceCriteria": "A", "judgeModel": "m", "toolContext": "detailed", "requiresExpected": true},
             "offline": {"numberOfRequests": 3, "codeScorers": [{"id": "x"}]},
-            "online": {"enabled": false, "sampleRate": 1.0, "alertThreshold": null, "severity": "high", "scopeMode": "all"},
         }));
         assert_eq!(full.judge.acceptance_criteria.as_deref(), Some("A"));
         assert_eq!((full.judge.tool_context, full.judge.requires_expected), (ToolContext::Detailed, true));
         assert_eq!(full.offline["codeScorers"], json!([{"id": "x"}]));
-        assert_eq!(full.online.as_ref().map(|online| online["scopeMode"].clone()), Some(json!("all")));
         let json = serde_json::to_string(&full).expect("JSON");
         assert_eq!(serde_json::from_str::<JudgeSpec>(&json).expect("a judge"), full);
     }
 
     #[test]
     fn a_patch_is_sparse_in_every_section() {
-        let stored = made(&json!({"name": "n", "judge": {"acceptanceCriteria": "A", "rejectionCriteria": "R"},
-                                  "online": {"enabled": false, "severity": "low"}}));
-        let patch = json!({"judge": {"rejectionCriteria": null, "judgeModel": "m"}, "offline": {"isDefault": true},
-                           "online": {"severity": "high"}});
+        let stored = made(&json!({"name": "n", "judge": {"acceptanceCriteria": "A", "rejectionCriteria": "R"}}));
+        let patch = json!({"judge": {"rejectionCriteria": null, "judgeModel": "m"}, "offline": {"isDefault": true}});
         let patched = stored.patched(&patch).expect("a judge");
         assert_eq!(patched.name, "n");
         assert_eq!(patched.judge.acceptance_criteria.as_deref(), Some("A"));
@@ -266,8 +234,6 @@ mod tests {
             (None, Some("m"))
         );
         assert_eq!(Value::Object(patched.offline.clone()), json!({"numberOfRequests": 1, "isDefault": true}));
-        assert_eq!(patched.online.as_ref().map(|online| online["severity"].clone()), Some(json!("high")));
-        assert_eq!(patched.patched(&json!({"online": null})).expect("a judge").online, None);
         assert_eq!(stored.patched(&json!({})).expect("a judge"), stored);
     }
 
@@ -277,7 +243,6 @@ mod tests {
             "name": "", "description": 1,
             "judge": {"acceptanceCriteria": "x".repeat(20_001), "judgeModel": 7, "toolContext": "all", "requiresExpected": 1},
             "offline": [],
-            "online": {"enabled": true, "sampleRate": 2, "idleSeconds": -1},
         });
         let text = JudgeSpec::create(&body).expect_err("problems").to_string();
         for part in [
@@ -288,9 +253,6 @@ mod tests {
             "judge.toolContext",
             "judge.requiresExpected",
             "offline must be an object",
-            "online.sampleRate must be a number between 0 and 1",
-            "online.idleSeconds",
-            "put the judge into a scorer group",
         ] {
             assert!(text.contains(part), "{text} lacks {part:?}");
         }

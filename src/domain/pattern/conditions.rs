@@ -15,9 +15,17 @@ const REGEX_SIZE: usize = 1 << 20;
 pub(super) struct Row {
     connector: Connector,
     negate: bool,
-    reads_input: bool,
-    reads_output: bool,
+    reads: Reads,
     finder: Finder,
+}
+
+/// What a row reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reads {
+    pub(super) input: bool,
+    pub(super) output: bool,
+    /// What a single trace holds beside both.
+    pub(super) trace: bool,
 }
 
 #[derive(Debug)]
@@ -31,15 +39,20 @@ enum Finder {
     Meaning(String),
 }
 
-/// Both sides, each made comparable at most once however many rows read it.
+/// What is read, each made comparable at most once however many rows read it.
 pub(super) struct Texts<'a> {
     input: Haystack<'a>,
     output: Haystack<'a>,
+    trace: Option<Haystack<'a>>,
 }
 
 impl<'a> Texts<'a> {
     pub(super) fn of(sides: &Sides<'a>) -> Self {
-        Self { input: Haystack::new(sides.input), output: Haystack::new(sides.output) }
+        Self {
+            input: Haystack::new(sides.input),
+            output: Haystack::new(sides.output),
+            trace: sides.trace.map(Haystack::new),
+        }
     }
 }
 
@@ -59,28 +72,44 @@ impl Row {
             Detector::Semantic if condition.value.trim().is_empty() => return Err("the condition is blank".to_owned()),
             Detector::Semantic => Finder::Meaning(condition.value.clone()),
         };
-        let reads = |source| condition.sources.contains(&source) || condition.sources.contains(&Source::Trace);
+        let reads = |source| condition.sources.contains(&source);
         Ok(Self {
             connector: condition.connector,
             negate: condition.negate,
-            reads_input: reads(Source::UserMessage),
-            reads_output: reads(Source::Response),
+            reads: Reads {
+                input: reads(Source::UserMessage),
+                output: reads(Source::Response),
+                trace: reads(Source::Trace),
+            },
             finder,
         })
     }
 
-    /// What a model is asked about this row, and of whom it reads: the user, the agent. `None` where none is asked.
-    pub(super) fn meaning(&self) -> Option<(&str, bool, bool)> {
+    /// What it reads of these texts: the source `trace` is both sides of a session; of a single trace it is what the agent said
+    /// and what the trace holds beside.
+    pub(super) fn reads(&self, texts: &Texts<'_>) -> Reads {
+        let Reads { input, output, trace } = self.reads;
+        if texts.trace.is_some() {
+            return Reads { input, output: output || trace, trace };
+        }
+        Reads { input: input || trace, output: output || trace, trace: false }
+    }
+
+    /// What a model is asked about this row. `None` where none is asked.
+    pub(super) fn meaning(&self) -> Option<&str> {
         match &self.finder {
-            Finder::Meaning(value) => Some((value, self.reads_input, self.reads_output)),
+            Finder::Meaning(value) => Some(value),
             Finder::Phrase { .. } | Finder::Regex(_) => None,
         }
     }
 
     /// Whether anything is found, and where. `answer` is what a model said of this row; `None` is not known.
     fn find<'t>(&'t self, texts: &'t Texts<'t>, answer: Option<bool>) -> (Option<bool>, Option<Found<'t>>) {
-        let output = self.reads_output.then_some((Speaker::Agent, &texts.output));
-        let input = self.reads_input.then_some((Speaker::User, &texts.input));
+        let reads = self.reads(texts);
+        // What the agent said comes first there too, so that places in it stay true.
+        let agents = texts.trace.as_ref().filter(|_| reads.trace).unwrap_or(&texts.output);
+        let output = reads.output.then_some((Speaker::Agent, agents));
+        let input = reads.input.then_some((Speaker::User, &texts.input));
         if let Finder::Meaning(value) = &self.finder {
             return (answer, (answer == Some(true)).then_some(Found::Meaning(value)));
         }

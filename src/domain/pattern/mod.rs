@@ -109,6 +109,8 @@ pub struct Sides<'a> {
     pub input: &'a str,
     /// Everything the agent said.
     pub output: &'a str,
+    /// What the source `trace` reads where a single trace is judged; both sides where it is a session.
+    pub trace: Option<&'a str>,
 }
 
 /// Where something stands in one side of a conversation.
@@ -157,6 +159,8 @@ pub struct OpenQuestion {
     pub reads_input: bool,
     /// Whether it reads what the agent said.
     pub reads_output: bool,
+    /// Whether it reads what went wrong and the tool calls too: those of a single trace.
+    pub reads_calls: bool,
 }
 
 /// What a pattern made of a conversation.
@@ -204,11 +208,19 @@ impl Pattern {
 
     /// What models must be asked about a conversation. Nothing where the other rows decide, however the answers were.
     pub fn open_questions(&self, sides: &Sides<'_>) -> Vec<OpenQuestion> {
-        let open = conditions::open_questions(&self.rows, &Texts::of(sides));
+        let texts = Texts::of(sides);
+        let open = conditions::open_questions(&self.rows, &texts);
         open.into_iter()
             .filter_map(|row| {
-                let (condition, reads_input, reads_output) = self.rows[row].meaning()?;
-                Some(OpenQuestion { row, condition: condition.to_owned(), reads_input, reads_output })
+                let condition = self.rows[row].meaning()?.to_owned();
+                let reads = self.rows[row].reads(&texts);
+                Some(OpenQuestion {
+                    row,
+                    condition,
+                    reads_input: reads.input,
+                    reads_output: reads.output,
+                    reads_calls: reads.trace,
+                })
             })
             .collect()
     }
@@ -243,7 +255,7 @@ mod tests {
     }
 
     fn said<'a>(input: &'a str, output: &'a str) -> Sides<'a> {
-        Sides { input, output }
+        Sides { input, output, trace: None }
     }
 
     fn row(connector: &str, value: &str) -> Value {
@@ -278,6 +290,23 @@ mod tests {
             assert_eq!(read(&on(source), &said("I want to CANCEL", "done")).matched, in_input, "{source}");
             assert_eq!(read(&on(source), &said("hello", "I cancelled it")).matched, in_output, "{source}");
         }
+    }
+
+    #[test]
+    fn of_a_single_trace_the_source_trace_reads_output_error_and_calls_and_not_the_input() {
+        let on = |source: &str| pattern(&json!([{"value": "timeout", "detector": "phrase", "sources": [source]}]));
+        let sides = |input, output| Sides { input, output, trace: Some("Sorry.\n\nlookup(7) [failed: timeout]") };
+        assert!(read(&on("trace"), &sides("hello", "Sorry.")).matched);
+        assert!(!read(&on("response"), &sides("hello", "Sorry.")).matched);
+        let calm = Sides { trace: Some("Sorry."), ..sides("a timeout, again", "Sorry.") };
+        assert_eq!((read(&on("trace"), &calm).matched, read(&on("userMessage"), &calm).matched), (false, true));
+        let asked = pattern(&json!([{"value": "rude", "detector": "semantic", "sources": ["trace"]}]));
+        let reads = |sides: &Sides<'_>| {
+            let open = asked.open_questions(sides).remove(0);
+            (open.reads_input, open.reads_output, open.reads_calls)
+        };
+        assert_eq!(reads(&calm), (false, true, true));
+        assert_eq!(reads(&said("a", "b")), (true, true, false));
     }
 
     #[test]
@@ -335,8 +364,13 @@ mod tests {
         assert_eq!(dodge.open_questions(&said("", "hello")), []);
         assert_eq!(read(&dodge, &said("", "hello")).detail(), "no match");
         let open = dodge.open_questions(&said("", "a refund"));
-        let expected =
-            OpenQuestion { row: 1, condition: "the agent dodges".into(), reads_input: true, reads_output: true };
+        let expected = OpenQuestion {
+            row: 1,
+            condition: "the agent dodges".into(),
+            reads_input: true,
+            reads_output: true,
+            reads_calls: false,
+        };
         assert_eq!(open, [expected]);
         assert_eq!(dodge.read(&said("", "a refund"), &BTreeMap::new()), None, "the answer decides");
         let yes = dodge.read(&said("", "a refund"), &BTreeMap::from([(1, true)])).expect("an answer");

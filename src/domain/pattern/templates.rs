@@ -206,7 +206,7 @@ mod tests {
 
     fn matches(key: &str, output: &str) -> bool {
         let pattern = Pattern::compile(&template(key).expect("a template").spec()).expect("a pattern");
-        let sides = Sides { input: "my mail is a@b.example", output };
+        let sides = Sides { input: "my mail is a@b.example", output, trace: None };
         pattern.read(&sides, &BTreeMap::new()).expect("no model is asked").matched
     }
 

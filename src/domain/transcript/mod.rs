@@ -89,6 +89,11 @@ fn line(text: &mut String, label: &str, said: &str) {
     text.push('\n');
 }
 
+/// A tool call in one text: its name, arguments and answer, and whether it failed.
+pub fn tool_call(call: &ToolCall) -> String {
+    describe(call, ToolContext::Detailed)
+}
+
 fn describe(call: &ToolCall, tools: ToolContext) -> String {
     let failed = call.error.is_some() || call.success == Some(false);
     let mut text = call.name.clone();

@@ -105,15 +105,13 @@ pub(super) const JUDGES: Resource = Resource {
             "{_id: id, name: text, description?: text, seeded: flag, judge: Rubric, offline: {numberOfRequests: whole, isDefault: \
              flag, status: text}, online: JudgeProfile|null, createdAt: time, updatedAt: time, versionCount: whole}",
         ),
-        (
-            "JudgeProfile",
-            "{profileId: id, enabled: flag, sampleRate: number(0..1), scopeMode: any, agentIds: any, alertThreshold: \
-             number|null, severity: Severity, scope: 'trace'|'session', idleSeconds: number}",
-        ),
+        ("JudgeProfile", "Chosen & {profileId: id}"),
+        ("Chosen", "Profile & {scopeMode: 'all'|'selected', agentIds: [text]}"),
+        ("ChosenPatch", "ProfilePatch & {scopeMode?: 'all'|'selected', agentIds?: [text]}"),
         (
             "JudgePatch",
             "{name?: text(1..200), description?: text(..2000)|null, judge?: RubricPatch|null, offline?: object|null, online?: \
-             ProfilePatch|null}",
+             ChosenPatch|null}",
         ),
         (
             "RubricPatch",
@@ -187,7 +185,7 @@ pub(super) const CUSTOM: Resource = Resource {
         ),
         (
             "EvaluatorEvent",
-            "{id: id, sessionId: id, traceId: id, groupId: id, groupName: text, version: whole|null, outcome: text, score: \
+            "{id: id, sessionId: id|null, traceId: id, groupId: id, groupName: text, version: whole|null, outcome: text, score: \
              number(0..1)|null, reason: text|null, detail: text, justification: text|null, lastTurnAt: time, createdAt: time}",
         ),
     ],
@@ -231,10 +229,7 @@ pub(super) const GROUPS: Resource = Resource {
             .fails(&[404]),
         Doc::new("GET /agent-monitoring/scorer-groups/{id}/ratings", "A scorer group's ratings over time")
             .asks("window?: '24h'|'7d'|'30d'")
-            .gives(&[(
-                200,
-                "{window: text, points: [{label: time, ts: whole, averageRating: number|null, count: whole}]}",
-            )])
+            .gives(&[(200, "Ratings")])
             .fails(&[404]),
         Doc::new(
             "GET /agent-monitoring/scorer-groups/{id}/sample-preview",

@@ -61,7 +61,7 @@ impl Doc {
         Self { answers, ..self }
     }
 
-    /// The statuses of errors that not every route of its kind has: 404, 409, 422; and 400 where it has neither an id, a query
+    /// The statuses of errors that not every route of its kind has: 404, 409, 422, 502; and 400 where it has neither an id, a query
     /// nor a body.
     pub(in crate::http) const fn fails(self, fails: &'static [u16]) -> Self {
         Self { fails, ..self }

@@ -6,6 +6,7 @@
 mod access;
 mod catalogue;
 mod doc;
+mod live;
 mod notation;
 mod results;
 mod runs;
@@ -30,6 +31,7 @@ const RESOURCES: &[Resource] = &[
     results::SESSIONS,
     catalogue::GROUPS,
     catalogue::JUDGES,
+    live::LIVE,
     catalogue::PATTERNS,
     catalogue::CUSTOM,
     catalogue::SCORECARDS,
@@ -119,6 +121,7 @@ const ERRORS: &[(u16, &str)] = &[
     (422, "Fields are missing or wrong; details says which"),
     (429, "The key asked too often; Retry-After says when to ask again"),
     (500, "A fault of the server; its log says which"),
+    (502, "The judge, or what stands between, gave no answer"),
     (503, "The server is busy, out of order or stopping; Retry-After says when to ask again"),
 ];
 
@@ -166,8 +169,8 @@ fn find(route: &Route) -> Option<(&'static Resource, &'static Doc)> {
 
 fn operation(route: &Route, resource: &Resource, doc: &Doc) -> Result<Value, String> {
     let mut parameters = Vec::new();
-    if route.path.contains("{id}") {
-        parameters.push(json!({"name": "id", "in": "path", "required": true, "schema": schema("id")?}));
+    for name in route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+        parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema("id")?}));
     }
     let headers = match (route.creates, doc.tagged, route.method.as_str()) {
         (true, ..) => "Idempotency-Key?: id",
@@ -264,9 +267,13 @@ fn answers(route: &Route, doc: &Doc, has_parameters: bool) -> Result<Map<String,
 /// `getAgentMonitoringScorerGroupsById`.
 fn operation_id(route: &Route) -> String {
     let below = route.path.strip_prefix(API).filter(|path| *path != "/health").unwrap_or(&route.path);
-    let words = below.split(['/', '-', '.']).map(|word| if word == "{id}" { "by-id" } else { word });
+    let words =
+        below.split(['/', '-', '.']).map(|word| match word.strip_prefix('{').and_then(|word| word.strip_suffix('}')) {
+            Some(name) => format!("by-{name}"),
+            None => word.to_owned(),
+        });
     let mut id = route.method.as_str().to_ascii_lowercase();
-    for word in words.flat_map(|word| word.split('-')) {
+    for word in words.flat_map(|word| word.split('-').map(str::to_owned).collect::<Vec<_>>()) {
         let mut letters = word.chars();
         id.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
         id.extend(letters);

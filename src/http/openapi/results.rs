@@ -95,7 +95,7 @@ pub(super) const SESSIONS: Resource = Resource {
         ),
         (
             "Score",
-            "{_id: id, sessionId: id, kind: text, rating: number(0..10), justification: text, driftSpanId: null, findings: [any], \
+            "{_id: id, sessionId: id, kind: text, rating: number(0..10)|null, justification: text, driftSpanId: null, findings: [any], \
              spanCount: whole, judgeModel: text, createdAt: time, groupName: text, groupVersion: whole, revision: whole, round: \
              whole, sequence: whole, superseded: flag, turns: whole, coverage: number(0..1), gatedBy: text|null, mean: \
              number(0..1)|null, aggregation: Aggregation, pass: flag|null, passThreshold: number(0..1)|null, scorecardScore: \
@@ -167,7 +167,7 @@ pub(super) const SIGNALS: Resource = Resource {
         ),
         (
             "Occurrence",
-            "{id: id, agentId?: AgentRef, traceId: text, sessionId: id, seenAt: time, rating?: number, threshold?: number, \
+            "{id: id, agentId?: AgentRef, traceId: text, sessionId?: id, seenAt: time, rating?: number, threshold?: number, \
              justification?: text}",
         ),
         (

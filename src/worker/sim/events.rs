@@ -59,6 +59,7 @@ impl World<'_> {
             project: self.project.clone(),
             spans: pieces.iter().map(|piece| script::span(*piece)).collect(),
             margin: Micros::seconds([0, 30, 60][script::below(&self.dice, 3)]),
+            trace_settle: Micros::seconds(2),
         };
         self.tell(|| format!("sends {pieces:?}"));
         let send = async move { Done::Sent(store.ingest(&[arrival], now).await.map(|_| ())) };

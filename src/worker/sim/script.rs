@@ -103,6 +103,7 @@ pub(super) fn profile(dice: &SeededEntropy) -> OnlineProfile {
         scope: Scope::Session,
         idle_seconds: pick([0, 30, 120, 600]),
         min_turns: pick([2, 2, 2, 3]),
+        agents: None,
     }
 }
 

@@ -178,6 +178,7 @@ impl<'a> World<'a> {
             panel_wait: self.panel_wait,
         };
         let settings = WorkerSettings {
+            trace_settle: Micros::seconds(2),
             failing_after: Micros::seconds(1_000_000_000),
             retention: Retention::default(),
             root_grace: GRACE,

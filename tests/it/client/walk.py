@@ -3,11 +3,13 @@
     BASE_URL=http://127.0.0.1:4700/api/v1 API_KEY=... python walk.py
 
 The server must have `sweep.schedule = "off"`, since the walk sweeps by hand and counts verdicts, and a judge that rates
-everything JUDGE_RATING (a whole number, 8 where unset; what dataset runs come to is told for 8). Exit codes: 0 all checks hold, 1 one does not, 2 a setting is missing.
+everything JUDGE_RATING (a whole number, 8 where unset; what dataset runs come to is told for 8), but by a rubric that holds
+DATE_RULE: what does not say "tomorrow" gets 3. Exit codes: 0 all checks hold, 1 one does not, 2 a setting is missing.
 """
 
 import os
 import sys
+import time
 import uuid
 
 from agentx import AgentX
@@ -44,6 +46,9 @@ BASE_URL = setting("BASE_URL")
 API_KEY = setting("API_KEY")
 # Of a judge (weight 1) and a failure pattern that matches (goodness 0, weight 1).
 EXPECTED_RATING = float(os.environ.get("JUDGE_RATING", "8")) / 2
+
+# A rubric that the judge follows.
+DATE_RULE = "The answer says on which day the money arrives."
 
 client = AgentX(api_key=API_KEY, base_url=BASE_URL)
 groups = client.monitor.scorer_groups
@@ -315,6 +320,104 @@ def evaluate_by_judges(judge):
     check("a run by a judge rates with it", [row["rating"] for row in detail["results"]] == [EXPECTED_RATING * 2], detail)
     check("and says which", detail["evaluationSettingsId"] == judge.id and detail["scorerGroupId"] is None, detail)
     check("no case of the split is missing", evaluations.gate_run(run.run_id, fail_under=1, record=False).raw["missingCases"] == 0)
+def sweeping_until(found, patience=30):
+    """Sweeps until `found` returns something, since single traces are due only once they have settled. Returns that, or None."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        sessions.run_sweep()
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.5)
+    return None
+
+
+def signal_of(pattern_key):
+    """The signal of that key, if any, as the walk-through looks for it."""
+    return next((one for one in client.monitor.signals.list(limit=50) if one.pattern_key == pattern_key), None)
+
+
+def score_single_traces(judge, pattern):
+    members = [{"kind": kind, "refId": ref, "weight": 1, "gate": False} for kind, ref in (("judge", judge.id), ("pattern", pattern.id))]
+    group = groups.create(f"Replies {RUN}", members)
+    profile = {"enabled": True, "sampleRate": 1.0, "alertThreshold": 6, "severity": "high"}
+    group = groups.update(group.id, online=profile)
+    check("live scoring is of single traces where no scope is given", group.online.get("scope") == "trace", group)
+    trace = say(f"reply-agent-{RUN}", f"walk-single-{RUN}", "Where is my money?", "I apologize, I do not know.")
+    signal = sweeping_until(lambda: signal_of(f"scorer-group:{group.id}"))
+    check("the next trace raises a low-score signal", signal is not None, client.monitor.signals.list(limit=50))
+    expected = f'Scorer group "Replies {RUN}" scored this response {EXPECTED_RATING}/10 (below the 6 threshold): '
+    check("its summary tells of the response", signal.type == "scorer_group_low_score" and signal.summary.startswith(expected), signal)
+    check("its occurrence names the trace", signal.occurrences[0].trace_id == trace, signal)
+    check("the group's ratings count the trace", counted(group.id) == 1, groups.ratings(group.id, window="24h"))
+    check("the session has no verdict by it", sessions.scores(f"walk-single-{RUN}") == [], sessions.scores(f"walk-single-{RUN}"))
+    groups.delete(group.id)
+
+
+def judge_traces_alone():
+    scorers = client.monitor.judge_scorers
+    tone = scorers.builder(f"Dates {RUN}", acceptance_criteria=DATE_RULE, live=True, sample_rate=1.0, alert_threshold=6,
+                           severity="high").publish()
+    check("a judge with live scoring of its own has a profile", tone.online_profile_id and tone.online["scope"] == "trace", tone)
+    agent, session = f"dates-agent-{RUN}", f"walk-dates-{RUN}"
+    vague = say(agent, session, "When does it arrive?", "Soon.")
+    clear = say(agent, session, "When exactly?", "It arrives tomorrow.")
+    events = sweeping_until(lambda: [events for events in [scorers.events(tone.id, window="24h")] if len(events) == 2])
+    check("it scores each trace, the worst first", events and [event.trace_id for event in events[0]] == [vague, clear], events)
+    ratings = [event.rating for event in events[0]]
+    check("by its own criteria", ratings == [3.0, float(os.environ.get("JUDGE_RATING", "8"))], events)
+    check("with what was said", (events[0][0].input, events[0][0].output) == ("When does it arrive?", "Soon."), events)
+    points = scorers.ratings(tone.id, window="24h")
+    check("its ratings count both", sum(point.count for point in points) == 2, points)
+    check("there is nothing to calibrate it by yet", scorers.calibration(tone.id)["agreementRate"] is None, scorers.calibration(tone.id))
+    signal = signal_of(f"online-eval:{tone.online_profile_id}")
+    check("the vague one raised its signal", signal and signal.type == "online_evaluator_low_score" and signal.occurrence_count == 1, signal)
+    check("it is no group", tone.online_profile_id not in [listed.id for listed in groups.list()])
+
+    paused = scorers.update(tone.id, online={"enabled": False})
+    check("its live scoring is paused", paused.online["enabled"] is False and paused.online["sampleRate"] == 1.0, paused)
+    older = client.monitor.get_online_evaluator(tone.online_profile_id)
+    check("the older form shows the same profile", older.evaluation_settings_id == tone.id and older.enabled is False, older)
+    detached = scorers.update(tone.id, online=None)
+    check("its live scoring is detached", detached.online is None, detached)
+    scorers.delete(tone.id)
+
+
+def judge_sessions_alone():
+    scorers = client.monitor.judge_scorers
+    whole = scorers.builder(f"Whole {RUN}", acceptance_criteria=DATE_RULE, live=True, sample_rate=1.0, scope="session",
+                            alert_threshold=6, severity="high", idle_seconds=0).publish()
+    profile, session = whole.online_profile_id, f"walk-whole-{RUN}"
+    for question in ("Where is it?", "And when?"):
+        say(f"whole-agent-{RUN}", session, question, "Soon.")
+
+    def own():
+        return [row for row in sessions.scores(session) if row["kind"] == f"online-eval:{profile}"]
+
+    row = sessions.judge(session, profile)
+    check("a session is judged on demand", row["kind"] == f"online-eval:{profile}" and row["rating"] == 3, row)
+    check("the row names the judge's model", row["judgeModel"] not in ("", "scorer-group"), row)
+    check("it is not judged again while it is fresh", sessions.judge(session, profile, if_stale=True) == {"skipped": True})
+    sessions.run_sweep()
+    check("the sweep takes it as judged", len(own()) == 1, own())
+    sessions.judge(session, profile)
+    check("asked again it has a second verdict", len(own()) == 2, own())
+    say(f"whole-agent-{RUN}", session, "Which day?", "It arrives tomorrow.")
+    row = sessions.judge(session, profile, if_stale=True)
+    check("a grown session is stale", row.get("rating") == float(os.environ.get("JUDGE_RATING", "8")), row)
+    signal = signal_of(f"online-eval:{profile}")
+    check("the low verdicts raised a signal", signal and signal.type == "online_evaluator_low_session_score", signal)
+    check("that names the session", session in signal.summary, signal)
+    checked = sessions.coherence_check(session)
+    check("a session is checked for coherence", checked["rating"] is not None and checked["sessionId"] == session, checked)
+    for wrong in ((f"nobody-{RUN}", profile), (session, "nobody")):
+        holds, found = refused(lambda: sessions.judge(*wrong), 404)
+        check("an unknown session or judge is a 404", holds, found)
+    scorers.delete(whole.id)
+    holds, found = refused(lambda: sessions.judge(session, profile), 404)
+    check("with its judge the profile is gone", holds, found)
+
+
 def look_after_agents():
     name = f"walk-agent-{RUN}"
     agent = client.monitor.agents.create(name)
@@ -394,6 +497,9 @@ def walk():
     grow(group, talked)
     evaluate(group, judge)
     evaluate_by_judges(judge)
+    score_single_traces(judge, pattern)
+    judge_traces_alone()
+    judge_sessions_alone()
     look_after_agents()
     page_through_traces(talked)
     make_projects()

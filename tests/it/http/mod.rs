@@ -14,6 +14,7 @@ mod groups;
 mod idempotency;
 mod interim;
 mod keys;
+mod live;
 mod milestone;
 mod operations;
 mod otlp;

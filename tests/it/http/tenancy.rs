@@ -39,7 +39,8 @@ fn filled(path: &str, ids: &Ids) -> String {
     }
     let (_, id) =
         ids.iter().find(|(part, _)| path.contains(part)).unwrap_or_else(|| panic!("an id for {path} is wanted"));
-    path.replace("{id}", id)
+    let (_, evaluator) = ids.iter().find(|(part, _)| *part == "/online-evaluators/").unwrap();
+    path.replace("{id}", id).replace("{evaluator}", evaluator)
 }
 
 /// What a project can see of itself.

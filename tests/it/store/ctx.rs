@@ -29,8 +29,10 @@ pub const START: Timestamp = Timestamp::from_micros(1_793_500_000_000_000);
 pub const MAX_ATTEMPTS: i64 = 3;
 pub const ROOT_GRACE: Micros = Micros::seconds(60);
 pub const LIMITS: Limits = Limits { max_turns: 50, max_spans: 500 };
+pub const SETTLE: Micros = Micros::seconds(2);
 pub const PLAN: PlanSettings = PlanSettings {
     root_grace: ROOT_GRACE,
+    trace_settle: SETTLE,
     max_attempts: MAX_ATTEMPTS,
     batch: 100,
     limits: LIMITS,
@@ -98,6 +100,7 @@ impl Ctx {
             project: self.project.clone(),
             spans: spans.into_iter().map(|draft| draft.0).collect(),
             margin: Micros::seconds(60),
+            trace_settle: SETTLE,
         }
     }
 
@@ -287,6 +290,11 @@ impl Draft {
         self
     }
 
+    pub fn unmonitored(mut self) -> Self {
+        self.0.body.monitor = Some(false);
+        self
+    }
+
     pub fn eval_run(mut self) -> Self {
         self.0.body.source = Some("eval-run".to_owned());
         self
@@ -307,6 +315,7 @@ pub fn live_with(name: &str, judge: &str, change: impl FnOnce(&mut OnlineProfile
         scope: Scope::Session,
         idle_seconds: 120,
         min_turns: 2,
+        agents: None,
     };
     change(&mut online);
     GroupSpec {
@@ -319,6 +328,16 @@ pub fn live_with(name: &str, judge: &str, change: impl FnOnce(&mut OnlineProfile
         scorecard_id: None,
         online: Some(online),
     }
+}
+
+/// A group of one judge that judges every trace by itself, and alerts below 5.
+pub fn live_traces(name: &str) -> GroupSpec {
+    live_with(name, "a-judge", |online| online.scope = Scope::Trace)
+}
+
+/// The id under which a trace is assessed.
+pub fn subject(trace: &str) -> String {
+    SessionId::of_trace(&TraceId::trusted(trace)).into()
 }
 
 /// The end of work on a session that every due group rated with `rating`.
@@ -345,6 +364,7 @@ pub fn verdict(session: &GatheredSession, group: &GatheredGroup, round: i64, rat
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
+        judge_model: None,
         session: session.claim.session.clone(),
         read: Goal { revision: session.standing.as_ref().unwrap().revision, round },
         composition: Composition {

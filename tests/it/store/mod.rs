@@ -13,6 +13,7 @@ mod keys;
 mod lists;
 mod opening;
 mod planning;
+mod profiles;
 mod pruning;
 mod quarantine;
 mod races;
@@ -27,6 +28,7 @@ mod signals;
 mod soak;
 mod spans;
 mod tenancy;
+mod traces;
 mod withdrawing;
 
 /// Makes two tests of each `async fn(ctx: Ctx)`: one on SQLite, one on PostgreSQL, which skips where there is none.

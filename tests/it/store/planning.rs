@@ -71,7 +71,6 @@ async fn what_is_sampled_out_or_too_short_leaves_no_rows_and_no_alarm(ctx: Ctx) 
     ctx.group(&live_with("none", "j", |online| online.sample_rate = 0.0)).await;
     ctx.group(&live_with("long", "j", |online| online.min_turns = 3)).await;
     ctx.group(&live_with("off", "j", |online| online.enabled = false)).await;
-    ctx.group(&live_with("traces", "j", |online| online.scope = Scope::Trace)).await;
     ctx.session("one turn", 1).await;
     let names: Vec<String> = (0..20).map(|n| format!("s{n}")).collect();
     for name in &names {

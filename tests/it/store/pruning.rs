@@ -2,13 +2,14 @@
 
 use afterword::domain::explain::{Decision, decide};
 use afterword::domain::ids::SessionId;
+use afterword::domain::plan::Patience;
 use afterword::domain::resweep::{Asked, Estimate};
 use afterword::domain::time::Micros;
 use afterword::store::{Asked as Paid, JudgeCall, Pruned, Purpose, Recorded, Retention};
 use serde_json::json;
 
 use super::contract;
-use super::ctx::{Ctx, MAX_ATTEMPTS, ROOT_GRACE, judged, live, otlp, root};
+use super::ctx::{Ctx, MAX_ATTEMPTS, judged, live, otlp, root};
 
 const DAY: i64 = 86_400;
 
@@ -47,7 +48,8 @@ impl Ctx {
 
     async fn decision(&self, session: &str) -> Decision {
         let explained = self.store.explain(&self.project, &SessionId::trusted(session), self.now()).await.unwrap();
-        decide(&explained[0].facts, self.now(), ROOT_GRACE, MAX_ATTEMPTS)
+        let patience = Patience { root_grace: Micros::seconds(60), trace_settle: Micros::seconds(2) };
+        decide(&explained[0].facts, self.now(), patience, MAX_ATTEMPTS)
     }
 }
 

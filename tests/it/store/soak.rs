@@ -12,7 +12,7 @@ use afterword::domain::time::{Micros, Timestamp};
 use afterword::entropy::SeededEntropy;
 use afterword::store::{Caps, GatheredSession, Gathering, SavedGroup, SessionEnd, Store};
 
-use super::ctx::{Ctx, Draft, MAX_ATTEMPTS, PLAN, ROOT_GRACE, client, ending, live_with, otlp, rated, root};
+use super::ctx::{Ctx, Draft, MAX_ATTEMPTS, PLAN, client, ending, live_with, otlp, rated, root};
 use super::recount;
 
 const WRITERS: u64 = 3;
@@ -86,7 +86,7 @@ fn ends(gathering: &Gathering, now: Timestamp, dice: &SeededEntropy) -> Vec<Sess
             let Some(live) = LiveGroup::of(id.clone(), &group.spec).filter(|_| group.live) else {
                 return ending(id, withdrawn());
             };
-            match standing.eligible(&live, now, ROOT_GRACE) {
+            match standing.eligible(&live, now, PLAN.patience()) {
                 Err(NotNow::Active(until)) => ending(id, Ending::NotIdle { until }),
                 Err(_) => ending(id, withdrawn()),
                 Ok(()) if dice.below(6) == 0 => {

@@ -32,6 +32,9 @@ use super::judge::Judge;
 /// The largest body that the tests' server takes.
 pub const BODY_LIMIT: usize = 100_000;
 
+/// How long after its last new content a trace is judged by itself.
+pub const SETTLE: Micros = Micros::seconds(2);
+
 /// How a server is to be.
 pub struct Plan<'a> {
     /// The database; a fresh SQLite file where `None`.
@@ -156,7 +159,11 @@ impl Server {
             tokio::spawn(worker::run(Arc::clone(&worker), schedule, stop.clone()));
         }
         let api = Api {
-            writer: Writer::start(&store, &clock, WriterSettings { spans_per_transaction: 100, writers: 2 }),
+            writer: Writer::start(
+                &store,
+                &clock,
+                WriterSettings { spans_per_transaction: 100, writers: 2, trace_settle: SETTLE },
+            ),
             store: store.clone(),
             worker: Arc::clone(&worker),
             clock,
@@ -232,6 +239,7 @@ pub fn worker_settings() -> WorkerSettings {
         retention: Retention::default(),
         root_grace: Micros::seconds(60),
         failing_after: Micros::seconds(3_600),
+        trace_settle: SETTLE,
         retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 3, panel_wait: Micros::seconds(600) },
         limits: Limits { max_turns: 2_000, max_spans: 20_000 },
         max_session_age: Micros::ZERO,

@@ -156,8 +156,12 @@ async fn writers_of_the_same_traces_and_sessions_never_stand_still_and_lose_noth
                         };
                         draft.output(&format!("{seed} {batch} {n}")).ran(0, 1).0
                     });
-                    let arrival =
-                        Arrival { project: project.clone(), spans: spans.collect(), margin: Micros::seconds(60) };
+                    let arrival = Arrival {
+                        project: project.clone(),
+                        spans: spans.collect(),
+                        margin: Micros::seconds(60),
+                        trace_settle: Micros::ZERO,
+                    };
                     store.ingest(&[arrival], now).await.unwrap();
                 }
             })
