@@ -115,6 +115,9 @@ pub struct Allowance {
 /// So many seconds of requests may be saved up, and then made at once.
 const SAVED_SECONDS: f64 = 10.0;
 
+/// Far less than one request, far more than sums of floats lose.
+const HAIR: f64 = 1e-9;
+
 impl Allowance {
     /// A full one.
     pub fn full(per_minute: u32, now: Timestamp) -> Self {
@@ -132,8 +135,9 @@ impl Allowance {
         let passed = ((now - self.at).get().max(0) as f64) / 1e6;
         self.left = (self.left + passed * per_second).min(Self::most(per_minute));
         self.at = now;
-        if self.left >= 1.0 {
-            self.left -= 1.0;
+        // Sums of parts may lack a hair of one: whoever waited as long as was said is let through.
+        if self.left >= 1.0 - HAIR {
+            self.left = (self.left - 1.0).max(0.0);
             return Ok(());
         }
         #[allow(clippy::cast_possible_truncation, reason = "at most a minute")]
@@ -198,6 +202,11 @@ mod tests {
         assert_eq!(allowance.take(60, at(600)), Err(Micros::millis(400)));
         assert_eq!(allowance.take(60, at(1_000)), Ok(()));
         assert_eq!(allowance.take(60, at(-60_000)), Err(Micros::seconds(1)));
+        // Found by chance: three parts that add up to a hair less than one.
+        let mut thirds = Allowance::full(3, at(0));
+        assert_eq!(thirds.take(3, at(0)), Ok(()));
+        let wait = thirds.take(3, at(2_888)).expect_err("none is left");
+        assert_eq!(thirds.take(3, at(2_888) + wait), Ok(()));
         let mut slow = Allowance::full(1, at(0));
         assert_eq!(slow.take(1, at(0)), Ok(()));
         assert_eq!(slow.take(1, at(0)), Err(Micros::seconds(60)));

@@ -4,6 +4,7 @@ pub mod access;
 pub mod agent_profile;
 pub mod assessment;
 pub mod attach;
+pub mod backlog;
 pub mod block;
 pub mod compose;
 pub mod content;

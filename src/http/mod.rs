@@ -3,6 +3,7 @@
 mod agents;
 mod approvals;
 mod auth;
+mod backlog;
 mod body;
 mod by_hand;
 mod custom;

@@ -11,10 +11,10 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain, groups,
-    guard, health, idempotency, judges, keys, metrics, online_evaluators, openapi, otlp, patterns, pause, projects,
-    rail, receivers, recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret, sessions,
-    settings, signals, spans, stream, sweep, usage,
+    Api, agents, approvals, backlog, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain,
+    groups, guard, health, idempotency, judges, keys, metrics, online_evaluators, openapi, otlp, patterns, pause,
+    projects, rail, receivers, recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret,
+    sessions, settings, signals, spans, stream, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -191,6 +191,7 @@ fn results() -> Table {
         .get(Read, "/agent-monitoring/scorer-groups/{id}/sample-preview", sample::preview)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/pause", pause::pause)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/resume", pause::resume)
+        .get(Read, "/agent-monitoring/backlog", backlog::read)
         .get(Read, "/agent-monitoring/resweeps", resweeps::list)
         .create(Operate, "/agent-monitoring/resweeps", resweeps::create)
         .get(Read, "/agent-monitoring/resweeps/{id}", resweeps::read)

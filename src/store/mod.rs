@@ -3,6 +3,7 @@
 mod actions;
 mod agents;
 mod alerts;
+mod backlog;
 mod blocks;
 mod by_hand;
 mod candidates;
@@ -265,7 +266,8 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 43] = [
+static STATEMENTS: [&sql::Statements; 44] = [
+    &backlog::ALL,
     &blocks::ALL,
     &interim::ALL,
     &actions::ALL,

@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use super::Worker;
 use super::panel::{Answers, Panel, Waits, Wanted};
+use super::reading::Reading;
 use super::trouble::Attempted;
 use crate::domain::assessment::{Assessment, Ending, Goal};
 use crate::domain::block::{Block, Blocks, Cause};
 use crate::domain::compose::{self, Opinion};
-use crate::domain::conversation::Conversation;
 use crate::domain::dataset::{Grading, ScorerCopy};
 use crate::domain::group::{Member, MemberKind, Severity};
-use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
-use crate::domain::pattern::Sides;
+use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::plan::{Age, LiveGroup, NotNow, Standing};
-use crate::domain::redact::{self, Counts, Kind};
+use crate::domain::redact::Kind;
 use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
-use crate::domain::span::StoredSpan;
 use crate::domain::time::{Micros, Timestamp};
 use crate::domain::verdict::{MemberReport, Verdict};
 use crate::store::{
@@ -82,63 +80,6 @@ impl Catalogue {
         let Some(version) = member.version else { return Some(Cow::Borrowed(newest)) };
         let spec = self.pinned.get(&(project.clone(), member.ref_id.clone(), version))?.clone();
         Some(Cow::Owned(Scorer { version, spec, ..newest.clone() }))
-    }
-}
-
-/// A session as all its groups read it: put together once.
-pub(super) struct Reading {
-    pub(super) conversation: Conversation,
-    pub(super) user_side: String,
-    pub(super) agent_side: String,
-    trace_side: Option<String>,
-    digest: String,
-    /// What may leave the process, where the project has something hidden, and how much of each kind that was.
-    redacted: Option<(Conversation, Counts)>,
-}
-
-impl Reading {
-    /// What was said, split by speaker.
-    pub(super) fn sides(&self) -> Sides<'_> {
-        Sides { input: &self.user_side, output: &self.agent_side, trace: self.trace_side.as_deref() }
-    }
-
-    pub(super) fn of(session: SessionId, spans: Vec<StoredSpan>) -> Self {
-        Self::of_conversation(Conversation::assemble(session, spans))
-    }
-
-    pub(super) fn of_conversation(conversation: Conversation) -> Self {
-        Self {
-            user_side: conversation.user_side(),
-            agent_side: conversation.agent_side(),
-            trace_side: conversation.trace_side(),
-            digest: conversation.digest(),
-            conversation,
-            redacted: None,
-        }
-    }
-
-    /// What it comes down to, for telling whether it changed.
-    pub(super) fn digest(&self) -> &str {
-        &self.digest
-    }
-
-    pub(super) fn redact(&mut self, kinds: &[Kind]) {
-        if !kinds.is_empty() {
-            let (mut outward, counts) = redact::conversation(&self.conversation, kinds);
-            outward.anchor = redact::spans(&self.conversation.anchor, kinds);
-            self.redacted = Some((outward, counts));
-        }
-    }
-
-    /// The conversation as it may leave the process.
-    pub(super) fn outward(&self) -> &Conversation {
-        self.redacted.as_ref().map_or(&self.conversation, |(outward, _)| outward)
-    }
-
-    /// How much of each kind is hidden in it.
-    pub(super) fn redactions(&self) -> &Counts {
-        const NONE: &Counts = &Counts::new();
-        self.redacted.as_ref().map_or(NONE, |(_, counts)| counts)
     }
 }
 
@@ -302,7 +243,7 @@ impl Worker {
         for Admitted { assessment, revision, group, terms, interim } in wanted {
             let read = Goal { revision, round: assessment.wanted.round };
             if is_unchanged(assessment, reading) {
-                let (digest, reason) = (reading.digest.clone(), assessment.last_error.clone());
+                let (digest, reason) = (reading.digest().to_owned(), assessment.last_error.clone());
                 tries.push(Try {
                     group: group.id.clone(),
                     ending: Ending::Covered { read, digest, reason },
@@ -360,7 +301,7 @@ impl Worker {
         let incomplete = waiting_for.is_some();
         let verdict = self.verdict(due, read, reading, members, incomplete, now);
         let reason = verdict.composition.rating.is_none().then(|| verdict.composition.justification.clone());
-        let ending = Ending::Covered { read, digest: reading.digest.clone(), reason };
+        let ending = Ending::Covered { read, digest: reading.digest().to_owned(), reason };
         Try { group, ending, verdict: Some(verdict) }
     }
 
@@ -459,7 +400,7 @@ fn tries_so_far(before: i64) -> u32 {
 /// Whether the covering verdict read the same conversation, byte by byte, and nobody ordered a new one.
 fn is_unchanged(assessment: &Assessment, reading: &Reading) -> bool {
     assessment.wanted.round == assessment.covered.round
-        && assessment.covered_digest.as_deref() == Some(reading.digest.as_str())
+        && assessment.covered_digest.as_deref() == Some(reading.digest())
 }
 
 fn opinions(members: &[MemberReport]) -> Vec<Opinion> {

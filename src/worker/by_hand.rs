@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::Worker;
-use super::assess::{Catalogue, Due, Reading};
+use super::assess::{Catalogue, Due};
 use super::panel::Wanted;
+use super::reading::Reading;
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::block::Blocks;
 use crate::domain::compose::Scorecard;

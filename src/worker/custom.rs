@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::Worker;
-use super::assess::Reading;
+use super::reading::Reading;
 use crate::clock::stopwatch;
 use crate::domain::conversation::Conversation;
 use crate::domain::custom::{self, BuiltIn, Check, CustomSpec, Opinion};

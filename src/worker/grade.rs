@@ -8,8 +8,9 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::Worker;
-use super::assess::{Catalogue, Reading};
+use super::assess::Catalogue;
 use super::panel::Wanted;
+use super::reading::Reading;
 use crate::domain::compose::{self, Opinion};
 use crate::domain::dataset::{Case, RowVerdict, Submission};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};

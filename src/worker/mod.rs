@@ -17,6 +17,7 @@ mod keep;
 mod panel;
 mod pass;
 mod preview;
+mod reading;
 mod record;
 mod resweep;
 mod retention;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures::future::{self, BoxFuture};
 
 use super::Worker;
-use super::assess::{Catalogue, Reading};
+use super::assess::Catalogue;
 use super::custom::{Job, Opinions, Task};
+use super::reading::Reading;
 use super::vitals::CallClass;
 use crate::domain::custom::{self, CustomSpec, Opinion};
 use crate::domain::group::{Member, MemberKind};

@@ -56,7 +56,8 @@ async fn sessions_are_counted_judged_again_and_told() {
     program.run(["sweep"]).with_code(0);
 
     let dry = json_of(program.run(["resweep", "--group", &group, "--mode", "all", "--dry-run", "--json"]));
-    let estimate = json!({"matched": 70, "sampled": 70, "covered": 70, "toJudge": 70, "judgeCalls": 0, "cost": 0.0});
+    let estimate =
+        json!({"matched": 70, "sampled": 70, "covered": 70, "toJudge": 70, "pruned": 0, "judgeCalls": 0, "cost": 0.0});
     assert_eq!(dry, json!({"dryRun": true, "estimate": estimate}));
     let none = program.run(["resweep", "--group", &group, "--dry-run"]).with_code(0);
     assert_eq!(none.row("sessions to judge"), ["sessions to judge", "0"]);

@@ -65,6 +65,8 @@ pub(super) const SESSIONS: Resource = Resource {
         Doc::new("POST /agent-monitoring/sessions/{id}/release", "Let a quarantined session go on")
             .gives(&[(200, "{sessionId: id, released: flag}")]),
         Doc::new("POST /agent-monitoring/session-sweep/run", "Judge what is due, now").gives(&[(200, "Swept")]),
+        Doc::new("GET /agent-monitoring/backlog", "How much work waits for each group, why, and for how long")
+            .gives(&[(200, "{groups: [Backlog]}")]),
         Doc::new("GET /agent-monitoring/resweeps", "List the re-sweeps, newest first")
             .asks("limit?: whole(1..200), cursor?: text")
             .gives(&[(200, "Next & {resweeps: [Resweep]}")]),
@@ -114,6 +116,11 @@ pub(super) const SESSIONS: Resource = Resource {
             "Swept",
             "{judged: whole, unrated: whole, unchanged: whole, deferred: whole, withdrawn: whole, failed: whole, lookedAt: whole, \
              wanted: whole, cutShort: flag}",
+        ),
+        (
+            "Backlog",
+            "{groupId: id, groupName: text, due: whole, inWork: whole, putOff: whole, oldestDueAt: time|null, blocked: {cause: \
+             any, reason: text, since: time, until: time|null}|null, verdicts: whole, drain: any}",
         ),
         ("Mode", "'uncovered'|'stale'|'incomplete'|'all'"),
         (

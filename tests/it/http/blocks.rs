@@ -76,6 +76,9 @@ async fn rests(database: Option<String>) {
         server.clock.advance(Micros::seconds(86_400));
         assert_eq!((server.caller.sweep().await, judge.requests().len()), (0, 0));
     }
+    let backlog = &server.caller.get("/agent-monitoring/backlog").await.1["groups"];
+    assert_eq!((&backlog[0]["due"], &backlog[0]["drain"]["state"]), (&json!(3), &json!("blocked")), "{backlog}");
+    assert_eq!(backlog[0]["blocked"]["reason"], "the rubric is being rewritten");
     let told = decision(&server, "a", &judged).await;
     assert_eq!((&told["decision"], &told["until"]), (&json!("deferred"), &json!(null)), "{told}");
     assert!(told["text"].as_str().unwrap().contains("the rubric is being rewritten"), "{told}");
@@ -132,6 +135,14 @@ async fn a_backlog_behind_an_open_circuit_is_tried_by_few_and_told_why_it_waits(
     assert_eq!(judge.requests().len(), 1, "one call found out");
     let report = server.caller.press("/agent-monitoring/session-sweep/run").await.1;
     assert_eq!(report["judged"], 0);
+    let backlog = &server.caller.get("/agent-monitoring/backlog").await.1["groups"];
+    assert_eq!(
+        (&backlog[0]["groupId"], &backlog[0]["blocked"]["cause"]),
+        (&json!(group), &json!("circuit")),
+        "{backlog}"
+    );
+    assert_eq!(backlog[0]["due"].as_i64().unwrap() + backlog[0]["putOff"].as_i64().unwrap(), 40, "{backlog}");
+    assert_eq!((&backlog[1]["due"], &backlog[1]["drain"]["state"]), (&json!(0), &json!("empty")), "{backlog}");
     for session in &sessions {
         let told = decision(&server, session, &group).await;
         assert_eq!(told["decision"], "deferred", "{told}");

@@ -62,7 +62,7 @@ async fn known_answers_cost_nothing_and_fresh_ones_are_asked_for_once() {
     let (status, estimate) = server.caller.post(PATH, &dry).await;
     assert_eq!(status, 200, "{estimate}");
     let expected =
-        json!({"matched": 6, "sampled": 6, "covered": 6, "pruned": 0, "toJudge": 4, "judgeCalls": 4, "cost": null});
+        json!({"matched": 6, "sampled": 6, "covered": 6, "toJudge": 4, "pruned": 0, "judgeCalls": 4, "cost": null});
     assert_eq!(estimate, json!({"dryRun": true, "estimate": expected}));
     assert_eq!(server.caller.sweep().await, 0, "a dry run orders nothing");
 
