@@ -101,6 +101,10 @@ pub enum Command {
     Migrate,
     /// Check the configuration and print what is in effect, without secrets
     CheckConfig,
+    /// Print the OpenAPI document of the API
+    ///
+    /// Needs no database. A running server shows it at /openapi.json, and as a page at /docs.
+    Openapi,
     /// Manage API keys
     #[command(subcommand, visible_alias = "keys")]
     Key(KeyCommand),

@@ -30,6 +30,12 @@ pub fn run(args: &Args) -> ExitCode {
                 Err(problem) => fail(ExitCode::Failed, &problem),
             };
         }
+        Command::Openapi => {
+            return match openapi() {
+                Ok(answer) => print(&answer),
+                Err(problem) => fail(ExitCode::Failed, &problem),
+            };
+        }
         Command::CheckConfig => {
             return match check_config::answer(&sources, now) {
                 Ok(answer) => print(&answer),
@@ -56,7 +62,7 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
     match command {
         Command::Demo(args) => ended(demo::run(&config, args, style).await),
         Command::Bench(asked) => ended(bench::run(asked, style).await),
-        Command::Compose(_) | Command::CheckConfig => ExitCode::Usage,
+        Command::Compose(_) | Command::CheckConfig | Command::Openapi => ExitCode::Usage,
         Command::Serve
         | Command::Work
         | Command::Import(_)
@@ -114,10 +120,18 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
         },
         Command::Migrate => migrate(&app).await,
         Command::Key(command) => reported(keys::run(&app, command, style).await),
-        Command::Sample(_) | Command::Compose(_) | Command::CheckConfig | Command::Demo(_) | Command::Bench(_) => {
-            ExitCode::Usage
-        }
+        Command::Sample(_)
+        | Command::Compose(_)
+        | Command::CheckConfig
+        | Command::Openapi
+        | Command::Demo(_)
+        | Command::Bench(_) => ExitCode::Usage,
     }
+}
+
+fn openapi() -> Result<String, String> {
+    let document = crate::http::document()?;
+    Ok(format!("{document:#}\n"))
 }
 
 fn ended(result: anyhow::Result<String>) -> ExitCode {

@@ -11,9 +11,10 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::{Id, named};
+use super::page::{self, Next};
+use super::request::{Asked, Id, named};
 use crate::domain::agent_profile::AgentProfile;
-use crate::store::{AgentRow, SavedProfile};
+use crate::store::{AgentRow, Place, SavedProfile};
 
 /// An agent as answers show it.
 #[derive(Serialize)]
@@ -35,6 +36,8 @@ impl From<AgentRow> for Shown {
 #[derive(Serialize)]
 pub(super) struct Many {
     agents: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// One agent.
@@ -44,9 +47,15 @@ pub(super) struct One {
 }
 
 /// `GET /agents`: newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let agents = api.store.agents(&project).await?;
-    Ok(Json(Many { agents: agents.into_iter().map(Shown::from).collect() }))
+    let place = |agent: &AgentRow| Place { at: agent.created_at, id: agent.id.clone() };
+    let (agents, next) = page::of(agents, &asked, place)?;
+    Ok(Json(Many { agents: agents.into_iter().map(Shown::from).collect(), next }))
 }
 
 /// `POST /agents` with `{"name"}`.

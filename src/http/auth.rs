@@ -31,6 +31,7 @@ impl FromRequestParts<Arc<Api>> for Caller {
 /// The caller's key, for what depends on more than its project.
 ///
 /// The key is looked up on each request, so that a key taken back ends at once.
+#[derive(Clone)]
 pub(super) struct Holder {
     pub(super) key: KeyRow,
     /// When it asked.
@@ -41,6 +42,9 @@ impl FromRequestParts<Arc<Api>> for Holder {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        if let Some(holder) = parts.extensions.get::<Self>() {
+            return Ok(holder.clone());
+        }
         let text = key(parts).ok_or_else(ApiError::unauthorized)?;
         let key = api.store.key_of(text).await?.ok_or_else(ApiError::unauthorized)?;
         let now = api.clock.now();

@@ -140,7 +140,7 @@ impl Packing {
 const DRAINED: usize = 4;
 
 /// The whole body, as it was sent.
-async fn gather(mut body: Body, headers: &HeaderMap, limit: usize) -> Result<Bytes, ApiError> {
+pub(super) async fn gather(mut body: Body, headers: &HeaderMap, limit: usize) -> Result<Bytes, ApiError> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) && headers.contains_key(EXPECT) {
         return Err(ApiError::too_large(limit));

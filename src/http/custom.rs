@@ -12,6 +12,7 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES, Kind, Versions};
 use super::wire::number;
@@ -115,6 +116,8 @@ impl One {
 #[derive(Serialize)]
 pub(super) struct Many {
     evaluators: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// Refuses what could never be carried out: a script that does not compile, an address that is never called.
@@ -145,9 +148,14 @@ pub(super) async fn create(
 }
 
 /// `GET /agent-monitoring/custom-evaluators`: newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, CUSTOM.member).await?;
-    Ok(Json(Many { evaluators: saved.iter().map(Shown::of).collect::<Result<_, _>>()? }))
+    let (saved, next) = page::of(saved, &asked, scorers::place)?;
+    Ok(Json(Many { evaluators: saved.iter().map(Shown::of).collect::<Result<_, _>>()?, next }))
 }
 
 /// `GET /agent-monitoring/custom-evaluators/:id`.

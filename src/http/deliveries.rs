@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
-use super::request::{Asked, Id, cursor};
+use super::page::Next;
+use super::request::{Asked, Id};
 use crate::domain::event::EventType;
 use crate::domain::group::Severity;
 use crate::domain::time::Timestamp;
@@ -76,7 +77,8 @@ pub(super) struct One {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Many {
     deliveries: Vec<Shown>,
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 fn missing() -> ApiError {
@@ -98,8 +100,8 @@ pub(super) async fn list(
     };
     let rows = api.store.deliveries(&project, &filter).await?;
     let last = rows.last().filter(|_| rows.len() == limit);
-    let next_cursor = last.map(|row| cursor(&(row.created_at, &row.id)));
-    Ok(Json(Many { deliveries: rows.into_iter().map(Shown::from).collect(), next_cursor }))
+    let next = Next::after(last.map(|row| (row.created_at, &row.id)).as_ref());
+    Ok(Json(Many { deliveries: rows.into_iter().map(Shown::from).collect(), next }))
 }
 
 /// `GET /agent-monitoring/deliveries/:id`.

@@ -93,6 +93,13 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// 412: the request is bound to another state than the present one, whose tag is told.
+    pub(super) fn precondition_failed(present: &str) -> Self {
+        let message =
+            format!("It changed since you read it: its present tag is {present}; read it and send the change again");
+        Self::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
+    }
+
     /// 413.
     pub(super) fn too_large(limit: usize) -> Self {
         let message = format!(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,6 +13,8 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::etag::{self, Conditions};
+use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES};
 use super::wire::{number, two_decimals};
@@ -23,7 +26,7 @@ use crate::domain::judge::JudgeSpec;
 use crate::domain::ratings::{Window, buckets};
 use crate::domain::scorer::Scorer;
 use crate::domain::time::{Micros, Timestamp};
-use crate::store::SavedGroup;
+use crate::store::{Place, SavedGroup};
 
 /// A group as answers show it.
 #[derive(Serialize)]
@@ -143,6 +146,8 @@ impl From<SavedGroup> for One {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Many {
     scorer_groups: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 pub(super) fn missing() -> ApiError {
@@ -154,58 +159,91 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     JsonBody(body): JsonBody,
-) -> Result<(StatusCode, Json<One>), ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let spec = GroupSpec::create(&body)?;
     check_references(&api, &project, None, &spec).await?;
     let now = api.clock.now();
     let saved = api.store.create_group(&project, &spec, now, considered_since(&api, now)).await?;
-    Ok((StatusCode::CREATED, Json(saved.into())))
+    Ok((StatusCode::CREATED, etag::tagged(saved.version), Json(One::from(saved))))
 }
 
 /// `GET /agent-monitoring/scorer-groups`: newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let saved = api.store.groups(&project).await?;
-    Ok(Json(Many { scorer_groups: saved.into_iter().map(Shown::from).collect() }))
+    let place = |saved: &SavedGroup| Place { at: saved.created_at, id: saved.id.to_string() };
+    let (saved, next) = page::of(saved, &asked, place)?;
+    Ok(Json(Many { scorer_groups: saved.into_iter().map(Shown::from).collect(), next }))
 }
 
-/// `GET /agent-monitoring/scorer-groups/:id`.
+/// `GET /agent-monitoring/scorer-groups/:id`; 304 where `If-None-Match` names its tag.
 pub(super) async fn read(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
-) -> Result<Json<One>, ApiError> {
-    Ok(Json(stored(&api, &project, &GroupId::trusted(id)).await?.into()))
+    conditions: Conditions,
+) -> Result<Response, ApiError> {
+    let saved = stored(&api, &project, &GroupId::trusted(id)).await?;
+    let tag = etag::tagged(saved.version);
+    Ok(if conditions.knows(saved.version) {
+        (StatusCode::NOT_MODIFIED, tag).into_response()
+    } else {
+        (tag, Json(One::from(saved))).into_response()
+    })
 }
 
-/// `PUT /agent-monitoring/scorer-groups/:id`: a sparse patch; `online` is merged key by key, and detached by null.
+/// `PUT /agent-monitoring/scorer-groups/:id`: a sparse patch; `online` is merged key by key, and detached by null. 412
+/// where `If-Match` does not name its tag.
 pub(super) async fn update(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
+    conditions: Conditions,
     JsonBody(patch): JsonBody,
-) -> Result<Json<One>, ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let id = GroupId::trusted(id);
     for _ in 0..EDIT_TRIES {
         let stored = stored(&api, &project, &id).await?;
+        conditions.check(stored.version)?;
         let spec = stored.spec.patched(&patch)?;
         check_references(&api, &project, Some(&stored.spec), &spec).await?;
         let now = api.clock.now();
         let saved = api.store.update_group(&project, &stored, &spec, now, considered_since(&api, now)).await?;
         if let Some(saved) = saved {
-            return Ok(Json(saved.into()));
+            return Ok((etag::tagged(saved.version), Json(One::from(saved))));
         }
     }
     Err(scorers::outrun())
 }
 
-/// `DELETE /agent-monitoring/scorer-groups/:id`. Its verdicts stay.
+/// `DELETE /agent-monitoring/scorer-groups/:id`. Its verdicts stay. 412 where `If-Match` does not name its tag.
 pub(super) async fn remove(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
+    conditions: Conditions,
 ) -> Result<Json<Value>, ApiError> {
-    let there_was = api.store.delete_group(&project, &GroupId::trusted(id), api.clock.now()).await?;
-    if there_was { Ok(Json(json!({"ok": true}))) } else { Err(missing()) }
+    let id = GroupId::trusted(id);
+    let mut is_deleted = false;
+    if conditions.is_bound() {
+        for _ in 0..EDIT_TRIES {
+            let stored = stored(&api, &project, &id).await?;
+            conditions.check(stored.version)?;
+            is_deleted = api.store.delete_group_at(&project, &stored, api.clock.now()).await?;
+            if is_deleted {
+                break;
+            }
+        }
+        if !is_deleted {
+            return Err(scorers::outrun());
+        }
+    } else {
+        is_deleted = api.store.delete_group(&project, &id, api.clock.now()).await?;
+    }
+    if is_deleted { Ok(Json(json!({"ok": true}))) } else { Err(missing()) }
 }
 
 pub(super) async fn stored(api: &Api, project: &ProjectId, id: &GroupId) -> Result<SavedGroup, ApiError> {

@@ -15,7 +15,8 @@ use super::body::JsonBody;
 use super::error::ApiError;
 use super::groups::considered_since;
 use super::online_evaluators::{self, Section};
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES, Kind, Versions};
 use crate::domain::group::{Member, MemberKind, whole};
 use crate::domain::ids::ScorerId;
@@ -90,6 +91,8 @@ impl One {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Many {
     judge_scorers: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// `POST /agent-monitoring/judge-scorers`.
@@ -111,12 +114,17 @@ pub(super) async fn create(
 }
 
 /// `GET /agent-monitoring/judge-scorers`: newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, JUDGES.member).await?;
+    let (saved, next) = page::of(saved, &asked, scorers::place)?;
     let profiles = api.store.profiles(&project).await?.into_iter();
     let mut profiles: BTreeMap<ScorerId, Profile> = profiles.map(|it| (it.judge.clone(), it)).collect();
     let shown = saved.iter().map(|judge| Shown::of(judge, profiles.remove(&judge.id)));
-    Ok(Json(Many { judge_scorers: shown.collect::<Result<_, _>>()? }))
+    Ok(Json(Many { judge_scorers: shown.collect::<Result<_, _>>()?, next }))
 }
 
 /// `GET /agent-monitoring/judge-scorers/:id`.

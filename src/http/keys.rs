@@ -13,12 +13,13 @@ use super::Api;
 use super::auth::Holder;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use crate::domain::access::{KeyState, Scope, Scopes};
 use crate::domain::group::whole;
 use crate::domain::problems::Problems;
 use crate::domain::time::{Micros, Timestamp};
-use crate::store::{Key, KeyDraft, KeyRow};
+use crate::store::{Key, KeyDraft, KeyRow, Place};
 
 /// The longest that a rotated key goes on beside its successor: a week.
 const LONGEST_OVERLAP: i64 = 7 * 86_400;
@@ -78,6 +79,8 @@ impl Shown {
 #[derive(Serialize)]
 pub(super) struct Many {
     keys: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// One key.
@@ -87,9 +90,10 @@ pub(super) struct One {
 }
 
 /// `GET /agent-monitoring/keys`: newest first, those that are over too.
-pub(super) async fn list(State(api): State<Arc<Api>>, holder: Holder) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(State(api): State<Arc<Api>>, holder: Holder, asked: Asked) -> Result<Json<Many>, ApiError> {
     let keys = api.store.keys(&holder.key.project).await?;
-    Ok(Json(Many { keys: keys.into_iter().map(|row| Shown::of(row, holder.now)).collect() }))
+    let (keys, next) = page::of(keys, &asked, |key| Place { at: key.created_at, id: key.id.clone() })?;
+    Ok(Json(Many { keys: keys.into_iter().map(|row| Shown::of(row, holder.now)).collect(), next }))
 }
 
 /// `POST /agent-monitoring/keys` with `{"name", "scopes", "expiresAt"?, "requestsPerMinute"?}`: the answer shows the key, once.

@@ -12,7 +12,8 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use super::scorers::{self, Kind, Versions};
 use super::wire::number;
 use crate::domain::group::Severity;
@@ -162,6 +163,8 @@ impl One {
 #[derive(Serialize)]
 pub(super) struct Many {
     patterns: Vec<Either>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// Built-in patterns are everybody's.
@@ -185,12 +188,19 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, One::of(&saved)?))
 }
 
-/// `GET /monitor/patterns`: the built-in ones, then the project's own, newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+/// `GET /monitor/patterns`: the built-in ones, which no limit counts, then the project's own, newest first.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, PATTERNS.member).await?;
-    let built_in = templates().iter().map(|template| Ok(Either::BuiltIn(Box::new(template.into()))));
+    let (saved, next) = page::of(saved, &asked, scorers::place)?;
+    let is_first = asked.get("cursor").is_none();
+    let built_in = templates().iter().filter(|_| is_first);
+    let built_in = built_in.map(|template| Ok(Either::BuiltIn(Box::new(template.into()))));
     let own = saved.iter().map(|scorer| Ok(Either::Custom(Box::new(Shown::of(scorer)?))));
-    Ok(Json(Many { patterns: built_in.chain(own).collect::<Result<_, ApiError>>()? }))
+    Ok(Json(Many { patterns: built_in.chain(own).collect::<Result<_, ApiError>>()?, next }))
 }
 
 /// `GET /monitor/patterns/:id`.

@@ -12,9 +12,10 @@ use super::Api;
 use super::auth::Holder;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::{Id, named};
+use super::page::{self, Next};
+use super::request::{Asked, Id, named};
 use crate::domain::access::Scopes;
-use crate::store::Project;
+use crate::store::{Place, Project};
 
 /// A project as answers show it.
 #[derive(Serialize)]
@@ -46,6 +47,8 @@ impl From<Project> for Shown {
 #[derive(Serialize)]
 pub(super) struct Many {
     projects: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// One project.
@@ -55,9 +58,11 @@ pub(super) struct One {
 }
 
 /// `GET /projects`: the caller's own and those made below it, newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, holder: Holder) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(State(api): State<Arc<Api>>, holder: Holder, asked: Asked) -> Result<Json<Many>, ApiError> {
     let projects = api.store.projects_of(&holder.key.project).await?;
-    Ok(Json(Many { projects: projects.into_iter().map(Shown::from).collect() }))
+    let place = |project: &Project| Place { at: project.created_at, id: project.id.to_string() };
+    let (projects, next) = page::of(projects, &asked, place)?;
+    Ok(Json(Many { projects: projects.into_iter().map(Shown::from).collect(), next }))
 }
 
 /// `POST /projects` with `{"name"}`: the answer shows the project's first key, once. It may do everything, so only a key that may

@@ -12,11 +12,12 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::page::Next;
 use super::request::{Asked as Query, Id};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::resweep::{Act, Asked, Counts, Mode, State as Standing, eta_seconds};
 use crate::domain::time::Timestamp;
-use crate::store::ResweepRow;
+use crate::store::{Place, ResweepRow};
 use crate::worker::OrderError;
 
 /// A re-sweep as answers show it.
@@ -81,6 +82,14 @@ impl Shown {
     }
 }
 
+/// Re-sweeps, the newest first.
+#[derive(Serialize)]
+pub(super) struct Many {
+    resweeps: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
+}
+
 impl From<OrderError> for ApiError {
     fn from(error: OrderError) -> Self {
         match error {
@@ -111,16 +120,19 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(json!({"resweep": Shown::of(row, api.clock.now())}))))
 }
 
-/// `GET /agent-monitoring/resweeps?limit=`: the newest first.
+/// `GET /agent-monitoring/resweeps?limit=&cursor=`: the newest first.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     asked: Query,
-) -> Result<Json<Value>, ApiError> {
-    let rows = api.store.resweeps(&project, asked.limit(50, 200)?).await?;
+) -> Result<Json<Many>, ApiError> {
+    let limit = asked.limit(50, 200)?;
+    let behind = asked.cursor()?.unwrap_or_else(Place::first);
+    let mut rows = api.store.resweeps(&project, &behind, limit + 1).await?;
+    let next = Next::cut(&mut rows, limit, |row| Place { at: row.created_at, id: row.id.clone() });
     let now = api.clock.now();
     let shown: Vec<Shown> = rows.into_iter().map(|row| Shown::of(row, now)).collect();
-    Ok(Json(json!({"resweeps": shown})))
+    Ok(Json(Many { resweeps: shown, next }))
 }
 
 /// `GET /agent-monitoring/resweeps/:id`.

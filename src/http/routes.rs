@@ -12,14 +12,14 @@ use super::auth::Needs;
 use super::error::ApiError;
 use super::{
     Api, agents, approvals, backlog, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain,
-    groups, guard, health, judges, keys, metrics, online_evaluators, otlp, patterns, pause, projects, rail, receivers,
-    recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret, sessions, settings, signals,
-    spans, stream, sweep, usage,
+    groups, guard, health, idempotency, judges, keys, metrics, online_evaluators, openapi, otlp, patterns, pause,
+    projects, rail, receivers, recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret,
+    sessions, settings, signals, spans, stream, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
 /// Where the API begins; OTLP and `/health` are found beside it too.
-const API: &str = "/api/v1";
+pub(super) const API: &str = "/api/v1";
 
 /// One route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Route {
     pub path: String,
     /// The scope that a key needs for it; `None` where no key is asked for.
     pub scope: Option<Scope>,
+    /// Whether it makes something, and honours `Idempotency-Key`. What shows a key once does not: its answer is never kept.
+    pub creates: bool,
 }
 
 /// Routes as they are declared: what answers, and who may ask.
@@ -55,14 +57,23 @@ impl Table {
 
     fn with(mut self, method: Method, path: &str, scope: Scope, answers: MethodRouter<Arc<Api>>) -> Self {
         self.router = self.router.route(path, answers.route_layer(Extension(Needs(scope))));
-        self.routes.push(Route { method, path: path.to_owned(), scope: Some(scope) });
+        self.routes.push(Route { method, path: path.to_owned(), scope: Some(scope), creates: false });
         self
+    }
+
+    /// A `POST` that makes something.
+    fn create<H: Handler<T, Arc<Api>>, T: 'static>(self, scope: Scope, path: &str, handler: H) -> Self {
+        let mut table = self.post(scope, path, handler);
+        if let Some(route) = table.routes.last_mut() {
+            route.creates = true;
+        }
+        table
     }
 
     /// A route that asks for no key.
     fn open<H: Handler<T, Arc<Api>>, T: 'static>(mut self, path: &str, handler: H) -> Self {
         self.router = self.router.route(path, routing::get(handler));
-        self.routes.push(Route { method: Method::GET, path: path.to_owned(), scope: None });
+        self.routes.push(Route { method: Method::GET, path: path.to_owned(), scope: None, creates: false });
         self
     }
 
@@ -94,6 +105,8 @@ fn timed() -> Table {
         .open("/health", health::check)
         .open("/ready", health::ready)
         .open("/metrics", metrics::show)
+        .open("/openapi.json", openapi::show)
+        .open("/docs", openapi::page)
         .post(Ingest, "/v1/traces", otlp::receive)
         .merge(api)
 }
@@ -114,7 +127,7 @@ fn untimed() -> Table {
 fn catalogue() -> Table {
     Table::new()
         .get(Read, "/monitor/patterns", patterns::list)
-        .post(Manage, "/monitor/patterns", patterns::create)
+        .create(Manage, "/monitor/patterns", patterns::create)
         .get(Read, "/monitor/patterns/{id}", patterns::read)
         .get(Read, "/agent-monitoring/patterns", patterns::list)
         .put(Manage, "/agent-monitoring/patterns/{id}", patterns::update)
@@ -122,19 +135,19 @@ fn catalogue() -> Table {
         .get(Read, "/agent-monitoring/patterns/{id}", patterns::read)
         .get(Read, "/agent-monitoring/patterns/{id}/versions", patterns::versions)
         .get(Read, "/agent-monitoring/judge-scorers", judges::list)
-        .post(Manage, "/agent-monitoring/judge-scorers", judges::create)
+        .create(Manage, "/agent-monitoring/judge-scorers", judges::create)
         .get(Read, "/agent-monitoring/judge-scorers/{id}", judges::read)
         .put(Manage, "/agent-monitoring/judge-scorers/{id}", judges::update)
         .delete(Manage, "/agent-monitoring/judge-scorers/{id}", judges::remove)
         .get(Read, "/agent-monitoring/judge-scorers/{id}/versions", judges::versions)
         .get(Read, "/agent-monitoring/online-evaluators", online_evaluators::list)
         .get(Read, "/monitor/online-evaluators", online_evaluators::list)
-        .post(Manage, "/monitor/online-evaluators", online_evaluators::create)
+        .create(Manage, "/monitor/online-evaluators", online_evaluators::create)
         .get(Read, "/monitor/online-evaluators/{id}", online_evaluators::read)
         .put(Manage, "/monitor/online-evaluators/{id}", online_evaluators::update)
         .delete(Manage, "/monitor/online-evaluators/{id}", online_evaluators::remove)
         .get(Read, "/agent-monitoring/custom-evaluators", custom::list)
-        .post(Manage, "/agent-monitoring/custom-evaluators", custom::create)
+        .create(Manage, "/agent-monitoring/custom-evaluators", custom::create)
         .post(Manage, "/agent-monitoring/custom-evaluators/dry-run", custom::dry_run)
         .get(Read, "/agent-monitoring/custom-evaluators/{id}", custom::read)
         .put(Manage, "/agent-monitoring/custom-evaluators/{id}", custom::update)
@@ -143,16 +156,16 @@ fn catalogue() -> Table {
         .get(Read, "/agent-monitoring/custom-evaluators/{id}/versions", custom::versions)
         .get(Read, "/custom-agent-evaluations/evaluation-settings/{id}", evaluation_settings::read)
         .get(Read, "/agent-monitoring/scorer-groups", groups::list)
-        .post(Manage, "/agent-monitoring/scorer-groups", groups::create)
+        .create(Manage, "/agent-monitoring/scorer-groups", groups::create)
         .get(Read, "/agent-monitoring/scorer-groups/{id}", groups::read)
         .put(Manage, "/agent-monitoring/scorer-groups/{id}", groups::update)
         .delete(Manage, "/agent-monitoring/scorer-groups/{id}", groups::remove)
         .get(Read, "/agent-monitoring/scorecards", scorecards::list)
-        .post(Manage, "/agent-monitoring/scorecards", scorecards::create)
+        .create(Manage, "/agent-monitoring/scorecards", scorecards::create)
         .get(Read, "/agent-monitoring/scorecards/{id}", scorecards::read)
         .put(Manage, "/agent-monitoring/scorecards/{id}", scorecards::update)
         .delete(Manage, "/agent-monitoring/scorecards/{id}", scorecards::remove)
-        .post(Manage, "/agent-monitoring/scorecards/{id}/duplicate", scorecards::duplicate)
+        .create(Manage, "/agent-monitoring/scorecards/{id}/duplicate", scorecards::duplicate)
 }
 
 /// What came in, and what came of it.
@@ -180,7 +193,7 @@ fn results() -> Table {
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/resume", pause::resume)
         .get(Read, "/agent-monitoring/backlog", backlog::read)
         .get(Read, "/agent-monitoring/resweeps", resweeps::list)
-        .post(Operate, "/agent-monitoring/resweeps", resweeps::create)
+        .create(Operate, "/agent-monitoring/resweeps", resweeps::create)
         .get(Read, "/agent-monitoring/resweeps/{id}", resweeps::read)
         .post(Operate, "/agent-monitoring/resweeps/{id}/pause", resweeps::pause)
         .post(Operate, "/agent-monitoring/resweeps/{id}/resume", resweeps::resume)
@@ -203,11 +216,11 @@ fn results() -> Table {
 fn dataset_runs() -> Table {
     Table::new()
         .get(Read, "/custom-agent-evaluations/datasets", datasets::list)
-        .post(Manage, "/custom-agent-evaluations/datasets", datasets::create)
+        .create(Manage, "/custom-agent-evaluations/datasets", datasets::create)
         .get(Read, "/custom-agent-evaluations/datasets/{id}", datasets::read)
         .delete(Manage, "/custom-agent-evaluations/datasets/{id}", datasets::remove)
         .get(Read, "/custom-agent-evaluations/runs", runs::list)
-        .post(Manage, "/custom-agent-evaluations/runs", runs::create)
+        .create(Manage, "/custom-agent-evaluations/runs", runs::create)
         .get(Read, "/custom-agent-evaluations/runs/{id}", runs::read)
         .get(Read, "/custom-agent-evaluations/runs/{id}/missing-results", runs::missing)
         .post(Manage, "/custom-agent-evaluations/runs/{id}/finalize", runs::finalize)
@@ -222,7 +235,7 @@ fn access() -> Table {
         .get(Operate, "/agent-monitoring/signing-secret", secret::read)
         .post(Operate, "/agent-monitoring/signing-secret/rotate", secret::rotate)
         .get(Read, "/agent-monitoring/receivers", receivers::list)
-        .post(Manage, "/agent-monitoring/receivers", receivers::create)
+        .create(Manage, "/agent-monitoring/receivers", receivers::create)
         .get(Read, "/agent-monitoring/receivers/{id}", receivers::read)
         .put(Manage, "/agent-monitoring/receivers/{id}", receivers::update)
         .delete(Manage, "/agent-monitoring/receivers/{id}", receivers::remove)
@@ -234,7 +247,7 @@ fn access() -> Table {
         .get(Read, "/agent-monitoring/settings/redaction", settings::redaction)
         .put(Manage, "/agent-monitoring/settings/redaction", settings::set_redaction)
         .get(Read, "/agents", agents::list)
-        .post(Manage, "/agents", agents::create)
+        .create(Manage, "/agents", agents::create)
         .get(Read, "/monitor/profiles/{id}", agents::profile)
         .put(Manage, "/monitor/profiles/{id}", agents::set_profile)
         .get(Operate, "/projects", projects::list)
@@ -248,7 +261,8 @@ fn access() -> Table {
 
 /// Every route of the API, ready to be served.
 pub fn router(api: Arc<Api>) -> Router {
-    let timed = timed().router.layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
+    let once = from_fn_with_state(Arc::clone(&api), idempotency::once);
+    let timed = timed().router.layer(once).layer(from_fn_with_state(api.settings.request_timeout, guard::in_time));
     timed
         .merge(untimed().router)
         .fallback(async || ApiError::not_found("Not found"))

@@ -12,13 +12,14 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use super::scorers::{EDIT_TRIES, outrun};
 use super::wire::number;
 use crate::domain::compose::Scorecard;
 use crate::domain::compose::scorecard::{CantTell, DEFAULT_ID};
 use crate::domain::ids::ProjectId;
-use crate::store::SavedScorecard;
+use crate::store::{Place, SavedScorecard};
 
 /// A scorecard as answers show it, numbers written plainly.
 #[derive(Serialize)]
@@ -87,6 +88,8 @@ pub(super) struct One {
 #[derive(Serialize)]
 pub(super) struct Many {
     scorecards: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// What a deletion did.
@@ -114,10 +117,16 @@ async fn stored(api: &Api, project: &ProjectId, id: &str) -> Result<SavedScoreca
     api.store.scorecard(project, id).await?.ok_or_else(missing)
 }
 
-/// `GET /agent-monitoring/scorecards`: the built-in one, then the newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
-    let saved = api.store.scorecards(&project).await?.into_iter().map(Shown::from);
-    Ok(Json(Many { scorecards: std::iter::once(Shown::built_in()).chain(saved).collect() }))
+/// `GET /agent-monitoring/scorecards`: the built-in one, which no limit counts, then the newest first.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
+    let place = |saved: &SavedScorecard| Place { at: saved.created_at, id: saved.id.clone() };
+    let (saved, next) = page::of(api.store.scorecards(&project).await?, &asked, place)?;
+    let built_in = asked.get("cursor").is_none().then(Shown::built_in);
+    Ok(Json(Many { scorecards: built_in.into_iter().chain(saved.into_iter().map(Shown::from)).collect(), next }))
 }
 
 /// `POST /agent-monitoring/scorecards`.

@@ -12,7 +12,7 @@ use crate::domain::group::MemberKind;
 use crate::domain::ids::ProjectId;
 use crate::domain::scorer::Scorer;
 use crate::domain::time::Timestamp;
-use crate::store::{ScorerDraft, ScorerHistory};
+use crate::store::{Place, ScorerDraft, ScorerHistory};
 
 /// A kind of scorer, and what its routes say where there is none.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,11 @@ pub(super) fn spec<S: DeserializeOwned>(scorer: &Scorer) -> Result<S, ApiError> 
 pub(super) fn draft(kind: Kind, name: &str, spec: &impl Serialize) -> Result<ScorerDraft, ApiError> {
     let spec = serde_json::to_string(spec).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(ScorerDraft { kind: kind.member, name: name.to_owned(), spec })
+}
+
+/// Its place in lists.
+pub(super) fn place(scorer: &Scorer) -> Place {
+    Place { at: scorer.created_at, id: scorer.id.to_string() }
 }
 
 /// Saves a new one.

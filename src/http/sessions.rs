@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
-use super::request::{Asked, cursor};
+use super::page::Next;
+use super::request::Asked;
 use super::wire::number;
 use crate::store::{RatedVerdict, SessionOrder, SessionQuery, SessionRow};
 
@@ -100,7 +101,8 @@ impl From<SessionRow> for Row {
 pub(super) struct Page {
     window: &'static str,
     sessions: Vec<Row>,
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// `GET /agent-monitoring/sessions?window=24h|7d|30d&sort=recent|worst|best&below&atLeast&limit&cursor`: most recent first, or by
@@ -127,6 +129,6 @@ pub(super) async fn list(
     Ok(Json(Page {
         window: window.as_str(),
         sessions: sessions.into_iter().map(Row::from).collect(),
-        next_cursor: next.as_ref().map(cursor),
+        next: Next::after(next.as_ref()),
     }))
 }

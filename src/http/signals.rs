@@ -11,13 +11,14 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::page::Next;
 use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::conversation::Agent;
 use crate::domain::group::Severity;
 use crate::domain::ids::ProjectId;
 use crate::domain::problems::Problems;
-use crate::store::{OccurrenceRow, SignalFilter, SignalRow, Triage};
+use crate::store::{OccurrenceRow, Place, SignalFilter, SignalRow, Triage};
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
 const DEFAULT_LIMIT: usize = 50;
@@ -134,23 +135,28 @@ impl From<SignalRow> for Shown {
 #[derive(Serialize)]
 pub(super) struct Many {
     signals: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
-/// `GET /monitor/signals?limit&polarity&status&severity&agentId`. Where no polarity is asked for, failures.
+/// `GET /monitor/signals?limit&cursor&polarity&status&severity&agentId`. Where no polarity is asked for, failures.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     asked: Asked,
 ) -> Result<Json<Many>, ApiError> {
+    let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
     let filter = SignalFilter {
         polarity: asked.one_of("polarity", &["failure", "proper", "all"])?,
         status: asked.word("status")?,
         severity: asked.word("severity")?,
         agent: asked.word("agentId")?,
-        limit: asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?,
+        limit: limit + 1,
+        behind: asked.cursor()?,
     };
-    let signals = api.store.signals(&project, &filter).await?;
-    Ok(Json(Many { signals: signals.into_iter().map(Shown::from).collect() }))
+    let mut signals = api.store.signals(&project, &filter).await?;
+    let next = Next::cut(&mut signals, limit, |row| Place { at: row.last_seen_at, id: row.id.to_string() });
+    Ok(Json(Many { signals: signals.into_iter().map(Shown::from).collect(), next }))
 }
 
 /// One signal.

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,6 +11,7 @@ use super::Api;
 use super::auth::Caller;
 use super::body::{Media, Payload, malformed};
 use super::error::ApiError;
+use super::page::Next;
 use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::ids::{SessionId, SpanId, TraceId};
@@ -167,8 +166,8 @@ const LOOKED_AT: usize = 2_000;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Roots {
     traces: Vec<Row>,
-    has_next_page: bool,
-    next_cursor: Option<String>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// `GET /ingest/traces?limit&cursor&framework`: the traces' roots. An answer may hold fewer than `limit`, and more come, where
@@ -180,11 +179,11 @@ pub(super) async fn list(
 ) -> Result<Json<Roots>, ApiError> {
     let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
     let framework = asked.word("framework")?;
-    let mut place = match asked.get("cursor") {
+    let given: Option<(i64, String, String)> = asked.cursor()?;
+    let mut place = match given {
         None => RootPlace::first(),
-        Some(text) => {
-            place_of(text).ok_or_else(|| ApiError::bad_request("cursor must be a nextCursor of this route"))?
-        }
+        Some((at, trace, span)) => place_of(at, &trace, &span)
+            .ok_or_else(|| ApiError::bad_request("cursor must be a nextCursor of this route"))?,
     };
     let (mut traces, mut looked_at) = (Vec::new(), 0);
     let has_next_page = loop {
@@ -209,21 +208,15 @@ pub(super) async fn list(
             break is_full || is_more;
         }
     };
-    Ok(Json(Roots { traces, has_next_page, next_cursor: has_next_page.then(|| cursor_of(&place)) }))
+    let place = (place.at.micros(), place.trace.as_str(), place.span.as_str());
+    Ok(Json(Roots { traces, next: Next::after(has_next_page.then_some(&place)) }))
 }
 
-fn cursor_of(place: &RootPlace) -> String {
-    let text = json!([place.at.micros(), place.trace.as_str(), place.span.as_str()]).to_string();
-    URL_SAFE_NO_PAD.encode(text)
-}
-
-fn place_of(cursor: &str) -> Option<RootPlace> {
-    let (at, trace, span): (i64, String, String) =
-        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+fn place_of(at: i64, trace: &str, span: &str) -> Option<RootPlace> {
     Some(RootPlace {
         at: Timestamp::from_micros(at),
-        trace: TraceId::parse(&trace).ok()?,
-        span: SpanId::parse(&span).ok()?,
+        trace: TraceId::parse(trace).ok()?,
+        span: SpanId::parse(span).ok()?,
     })
 }
 

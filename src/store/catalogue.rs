@@ -47,7 +47,8 @@ statements! {
     INSERT_GROUP_VERSION = "INSERT INTO scorer_group_versions (project_id, group_id, version, spec, created_at)
         VALUES ($1, $2, $3, $4, $5)";
     DELETE_GROUP = "UPDATE scorer_groups SET deleted_at = $3, live = false, live_traces = false
-        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL";
+        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL
+            AND version = COALESCE($4, version)";
     RECONSIDER = "INSERT INTO reconsiderations (project_id, arrived_since, position) VALUES ($1, $2, '')
         ON CONFLICT (project_id) DO UPDATE SET position = '',
             arrived_since = LEAST(reconsiderations.arrived_since, excluded.arrived_since)";
@@ -225,12 +226,29 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn delete_group(&self, project: &ProjectId, id: &GroupId, now: Timestamp) -> Result<bool> {
-        retrying!(self.delete_group_once(project, id, now))
+        retrying!(self.delete_group_once(project, id, None, now))
     }
 
-    async fn delete_group_once(&self, project: &ProjectId, id: &GroupId, now: Timestamp) -> Result<bool> {
+    /// Deletes a group where it still is at that version; answers whether it was.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn delete_group_at(&self, project: &ProjectId, stored: &SavedGroup, now: Timestamp) -> Result<bool> {
+        retrying!(self.delete_group_once(project, &stored.id, Some(stored.version), now))
+    }
+
+    async fn delete_group_once(
+        &self,
+        project: &ProjectId,
+        id: &GroupId,
+        version: Option<i64>,
+        now: Timestamp,
+    ) -> Result<bool> {
         let mut tx = self.db.write().await?;
-        let deleted = tx.execute(&DELETE_GROUP, args![project, id, now]).await? > 0;
+        let deleted = tx.execute(&DELETE_GROUP, args![project, id, now, version]).await? > 0;
+        if !deleted {
+            return Ok(false);
+        }
         blocks::lift_all(&mut tx, project, id).await?;
         tx.commit().await?;
         Ok(deleted)

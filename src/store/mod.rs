@@ -17,6 +17,7 @@ mod events;
 mod explain;
 mod gather;
 mod history;
+mod idempotency;
 mod ingest;
 mod interim;
 mod keys;
@@ -24,6 +25,7 @@ mod latest;
 mod lease;
 mod ledger;
 mod outbox;
+mod place;
 mod plan;
 mod profiles;
 mod projects;
@@ -76,12 +78,14 @@ pub use events::EventRow;
 pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
 pub use history::{ReportRow, ScorerHistory};
+pub use idempotency::Claim;
 pub use ingest::{Arrival, Receipt};
 pub use keys::{Key, KeyDraft, KeyRow};
 pub use latest::Latest;
 pub use lease::{Caps, Claimed};
 pub use ledger::{Asked, DailyLimits, JudgeCall, Purpose, UsageRow};
 pub use outbox::{HeldReceiver, Owed, Settled, Settlement};
+pub use place::Place;
 pub use plan::{Alarm, PlanSettings, Planned};
 pub use profiles::{Profile, WantedProfile};
 pub use projects::{DEFAULT_PROJECT, Project};
@@ -262,7 +266,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 43] = [
+static STATEMENTS: [&sql::Statements; 44] = [
     &backlog::ALL,
     &blocks::ALL,
     &interim::ALL,
@@ -275,6 +279,7 @@ static STATEMENTS: [&sql::Statements; 43] = [
     &datasets::ALL,
     &deliveries::ALL,
     &history::ALL,
+    &idempotency::ALL,
     &ingest::ALL,
     &keys::ALL,
     &latest::ALL,

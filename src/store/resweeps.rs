@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::catalogue::{from_json, to_json};
 use super::engine::{Result, Row, Tx, args};
+use super::place::Place;
 use super::plan::count;
 use super::sql::statements;
 use super::{Store, StoreError, retrying};
@@ -18,7 +19,8 @@ statements! {
     ONE = "SELECT resweep_id, group_id, spec, state, ordered, expected, note, created_at, ended_at FROM resweeps
         WHERE project_id = $1 AND resweep_id = $2";
     NEWEST = "SELECT resweep_id, group_id, spec, state, ordered, expected, note, created_at, ended_at FROM resweeps
-        WHERE project_id = $1 ORDER BY created_at DESC, resweep_id LIMIT $2";
+        WHERE project_id = $1 AND (created_at < $3 OR (created_at = $3 AND resweep_id > $4))
+        ORDER BY created_at DESC, resweep_id LIMIT $2";
     COUNTS = "SELECT resweep_id, state, COUNT(*) FROM resweep_items
         WHERE project_id = $1 AND resweep_id = ANY($2) GROUP BY resweep_id, state";
     LOCK = "SELECT state FROM resweeps WHERE project_id = $1 AND resweep_id = $2 FOR UPDATE";
@@ -104,9 +106,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn resweeps(&self, project: &ProjectId, limit: usize) -> Result<Vec<ResweepRow>> {
+    pub async fn resweeps(&self, project: &ProjectId, behind: &Place, limit: usize) -> Result<Vec<ResweepRow>> {
         let mut tx = self.db.read().await?;
-        let rows = tx.fetch(&NEWEST, args![project, count(limit)]).await?;
+        let rows = tx.fetch(&NEWEST, args![project, count(limit), behind.at, &behind.id]).await?;
         with_counts(&mut tx, project, rows).await
     }
 

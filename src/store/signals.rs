@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Store;
 use super::catalogue::{from_json, to_json};
 use super::engine::{Result, Row, Rows, Tx, args};
+use super::place::Place;
 use super::plan::count;
 use super::sql::statements;
 use crate::domain::conversation::Agent;
@@ -21,6 +22,7 @@ statements! {
             occurrence_count, first_seen_at, last_seen_at, review_status, recommended_actions, triaged_at FROM signals
         WHERE project_id = $1 AND (polarity = $2 OR $2 IN ('', 'all')) AND (status = $3 OR $3 = '')
             AND (severity = $4 OR $4 = '') AND (agent_id = $5 OR $5 = '')
+            AND (last_seen_at < $7 OR (last_seen_at = $7 AND signal_id > $8))
         ORDER BY last_seen_at DESC, signal_id LIMIT $6";
     ONE = "SELECT signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, status, summary, root_cause,
             occurrence_count, first_seen_at, last_seen_at, review_status, recommended_actions, triaged_at FROM signals WHERE project_id = $1 AND signal_id = $2";
@@ -122,6 +124,8 @@ pub struct SignalFilter {
     pub agent: String,
     /// The most to list.
     pub limit: usize,
+    /// Only those behind this place; all where `None`.
+    pub behind: Option<Place>,
 }
 
 /// What people say about a signal; `None` leaves a part as it is.
@@ -176,8 +180,9 @@ impl Store {
     /// [`StoreError`](super::StoreError).
     pub async fn signals(&self, project: &ProjectId, filter: &SignalFilter) -> Result<Vec<SignalRow>> {
         let mut tx = self.db.read().await?;
-        let by =
-            args![project, &filter.polarity, &filter.status, &filter.severity, &filter.agent, count(filter.limit),];
+        let SignalFilter { polarity, status, severity, agent, limit, behind } = filter;
+        let behind = behind.clone().unwrap_or_else(Place::first);
+        let by = args![project, polarity, status, severity, agent, count(*limit), behind.at, behind.id];
         let rows = tx.fetch(&LIST, by).await?;
         with_occurrences(&mut tx, project, &rows).await
     }

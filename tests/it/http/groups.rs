@@ -40,7 +40,10 @@ async fn a_group_answers_as_saved_with_its_defaults_explicit() {
         "createdAt": "2026-01-01T00:00:00.000Z", "updatedAt": "2026-01-01T00:00:00.000Z", "version": 1,
     });
     assert_eq!(made["scorerGroup"], group);
-    assert_eq!(server.caller.get(GROUPS).await, (200, json!({"scorerGroups": [group]})));
+    assert_eq!(
+        server.caller.get(GROUPS).await,
+        (200, json!({"scorerGroups": [group], "hasNextPage": false, "nextCursor": null}))
+    );
     let path = format!("{GROUPS}/{id}");
     assert_eq!(server.caller.get(&path).await, (200, json!({"scorerGroup": group})));
     for (window, count) in [("24h", 24), ("7d", 7), ("30d", 30)] {

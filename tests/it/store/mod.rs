@@ -7,6 +7,7 @@ mod claiming;
 pub mod ctx;
 mod events;
 mod history;
+mod idempotency;
 mod ingest;
 mod keys;
 mod lists;

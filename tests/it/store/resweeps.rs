@@ -7,7 +7,9 @@ use afterword::domain::group::MemberKind;
 use afterword::domain::ids::SessionId;
 use afterword::domain::resweep::{Act, Asked, Estimate, Order, State, Terms};
 use afterword::domain::time::Micros;
-use afterword::store::{GatheredSession, ResweepRow, SavedGroup, ScorerDraft, SignalFilter, StepSettings, Store};
+use afterword::store::{
+    GatheredSession, Place, ResweepRow, SavedGroup, ScorerDraft, SignalFilter, StepSettings, Store,
+};
 use serde_json::{Value, json};
 
 use super::contract;
@@ -325,11 +327,11 @@ async fn a_re_sweep_belongs_to_its_project(ctx: Ctx) {
     let id = ctx.again(&group, json!({})).await;
     let other = ctx.tenant("two").await;
     assert_eq!(other.store.resweep(&other.project, &id).await.unwrap(), None);
-    assert_eq!(other.store.resweeps(&other.project, 10).await.unwrap(), []);
+    assert_eq!(other.store.resweeps(&other.project, &Place::first(), 10).await.unwrap(), []);
     assert_eq!(other.store.change_resweep(&other.project, &id, Act::Cancel, ctx.now()).await.unwrap(), None);
     assert_eq!(ctx.store.step_resweep(Some(&other.project), ctx.now(), WIDE).await.unwrap().ordered, 0);
     assert_eq!(ctx.store.step_resweep(Some(&ctx.project), ctx.now(), WIDE).await.unwrap().ordered, 1);
-    assert_eq!(ctx.store.resweeps(&ctx.project, 10).await.unwrap(), [ctx.resweep(&id).await]);
+    assert_eq!(ctx.store.resweeps(&ctx.project, &Place::first(), 10).await.unwrap(), [ctx.resweep(&id).await]);
 }
 
 contract!(

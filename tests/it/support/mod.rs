@@ -3,6 +3,7 @@
 
 pub mod data;
 pub mod judge;
+pub mod openapi;
 pub mod postgres;
 pub mod program;
 pub mod python;

@@ -330,12 +330,17 @@ impl Caller {
     }
 }
 
-/// Sends a request, and reads the answer as JSON.
+/// Sends a request, and reads the answer as JSON. Every answer must be one that the document has.
 pub async fn answer(request: reqwest::RequestBuilder) -> Answer {
-    let response = request.send().await.unwrap();
+    let (client, request) = request.build_split();
+    let request = request.unwrap();
+    let (method, path) = (request.method().to_string(), request.url().path().to_owned());
+    let response = client.execute(request).await.unwrap();
     let status = response.status().as_u16();
+    let media = response.headers().get("content-type").map(|media| media.to_str().unwrap().to_owned());
     let text = response.text().await.unwrap();
     let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or(Value::String(text)) };
+    super::openapi::check(&method, &path, status, media.as_deref(), &body);
     (status, body)
 }
 

@@ -1,0 +1,45 @@
+//! Lists a page at a time: the cursor says where the next page begins.
+
+use serde::Serialize;
+
+use super::error::ApiError;
+use super::request::{Asked, cursor};
+use crate::store::Place;
+
+/// Whether more follows, and from where on.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Next {
+    has_next_page: bool,
+    next_cursor: Option<String>,
+}
+
+impl Next {
+    /// Nothing follows, or what lies behind `place`.
+    pub(super) fn after(place: Option<&impl Serialize>) -> Self {
+        Self { has_next_page: place.is_some(), next_cursor: place.map(cursor) }
+    }
+
+    /// Cuts `rows`, read with one more than `limit`, and tells what follows the last that is kept.
+    pub(super) fn cut<T, P: Serialize>(rows: &mut Vec<T>, limit: usize, place: impl Fn(&T) -> P) -> Self {
+        let is_more = rows.len() > limit;
+        rows.truncate(limit);
+        Self::after(rows.last().filter(|_| is_more).map(place).as_ref())
+    }
+}
+
+/// The most on a page of a list that is read whole.
+const MOST: usize = 1_000;
+
+/// The page that is asked for of a list that is read whole, the latest first: all of it where no `limit` is given.
+pub(super) fn of<T>(mut rows: Vec<T>, asked: &Asked, at: impl Fn(&T) -> Place) -> Result<(Vec<T>, Next), ApiError> {
+    let limit = asked.limit(usize::MAX, MOST)?;
+    if let Some(behind) = asked.cursor::<Place>()? {
+        rows.retain(|row| {
+            let here = at(row);
+            here.at < behind.at || (here.at == behind.at && here.id > behind.id)
+        });
+    }
+    let next = Next::cut(&mut rows, limit, at);
+    Ok((rows, next))
+}
