@@ -72,7 +72,7 @@ mod tests {
     use super::super::block::Cause;
     use super::*;
 
-    #[allow(clippy::option_option, reason = "no block, a block without an end, and one with an end")]
+    #[allow(clippy::option_option, reason = "no block, one until then, one until it is lifted")]
     fn lane(due: i64, verdicts: i64, until: Option<Option<i64>>) -> Drain {
         let now = Timestamp::from_micros(0);
         let block = until.map(|until| Block {
