@@ -17,7 +17,7 @@ statements! {
             AND (wanted_revision > covered_revision OR wanted_round > covered_round) LIMIT $2) failed";
 }
 
-/// The state of the queue. Each figure counts up to [`COUNTED`].
+/// The state of the queue. Each figure counts up to 100,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Census {
     /// Sessions with work that may be claimed, those among them whose worker died.
