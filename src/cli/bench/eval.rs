@@ -39,7 +39,7 @@ pub struct BenchEvalArgs {
 pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     scorers::install_tls();
     let latency = Duration::from_millis(args.latency_ms);
-    let Endpoint { judges, calls, serving } = endpoint(latency, args.in_flight).await?;
+    let Endpoint { judges, calls, slept_micros, serving } = endpoint(latency, args.in_flight).await?;
     let bench = Bench::with_judges(args.common.seed, judges).await?;
     let project = data::project(&bench).await?;
     let question =
@@ -82,6 +82,8 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     let busy = under_way / (args.in_flight as f64 * seconds);
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let (rows, allowed) = (args.rows as f64, args.in_flight as f64 / latency.as_secs_f64());
+    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    let endpoint_ms = slept_micros.load(Ordering::SeqCst) as f64 / 1e3 / rows;
     let mut report = Report::of(format!(
         "Dataset run of {} rows by a judge that answers after {} ms, {} calls under way at most, SQLite, in batches of {MOST_ROWS}, \
          from claimed to settled row (seed {})",
@@ -94,6 +96,8 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     .number("calls_per_s", rows / seconds, "1/s")
     .number("allowed_calls_per_s", allowed, "1/s")
     .number("share_of_allowed", rows / seconds / allowed, "")
+    .number("endpoint_latency_ms", endpoint_ms, "ms")
+    .number("share_of_allowed_by_that", rows / seconds / allowed * endpoint_ms / latency.as_secs_f64() / 1e3, "")
     .number("share_of_calls_under_way", busy, "");
     if let Some(cpu) = cpu {
         report = report.number("cpu_ms_per_call", cpu * 1e3 / rows, "ms");

@@ -27,7 +27,7 @@ use crate::store::ScorerDraft;
 pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     scorers::install_tls();
     let latency = Duration::from_millis(args.latency_ms);
-    let Endpoint { judges, calls, serving } = endpoint(latency, args.in_flight).await?;
+    let Endpoint { judges, calls, slept_micros, serving } = endpoint(latency, args.in_flight).await?;
     let bench = Bench::with_judges(args.common.seed, judges).await?;
     let project = data::project(&bench).await?;
     data::group_of(&bench, &project, &json!([{"kind": "judge", "refId": judge(&bench, &project).await?}])).await?;
@@ -47,6 +47,8 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     anyhow::ensure!(calls == args.sessions, "{calls} calls were made for {} sessions", args.sessions);
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let (sessions, allowed) = (args.sessions as f64, args.in_flight as f64 / latency.as_secs_f64());
+    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    let endpoint_ms = slept_micros.load(Ordering::SeqCst) as f64 / 1e3 / sessions;
     let mut report = Report::of(format!(
         "Sweep of {} quiet sessions by a judge that answers after {} ms, {} calls under way at most, SQLite, from plan to \
          recorded verdict (seed {})",
@@ -58,7 +60,9 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     .number("sweep_seconds", seconds, "s")
     .number("calls_per_s", sessions / seconds, "1/s")
     .number("allowed_calls_per_s", allowed, "1/s")
-    .number("share_of_allowed", sessions / seconds / allowed, "");
+    .number("share_of_allowed", sessions / seconds / allowed, "")
+    .number("endpoint_latency_ms", endpoint_ms, "ms")
+    .number("share_of_allowed_by_that", sessions / seconds / allowed * endpoint_ms / latency.as_secs_f64() / 1e3, "");
     if let Some(cpu) = cpu {
         report = report.number("cpu_ms_per_call", cpu * 1e3 / sessions, "ms");
     }
@@ -71,14 +75,16 @@ pub(super) struct Endpoint {
     pub(super) judges: JudgeSettings,
     /// How often it was.
     pub(super) calls: Arc<AtomicU64>,
+    /// How long it really took to answer all of them together, in microseconds: timers are late.
+    pub(super) slept_micros: Arc<AtomicU64>,
     /// Aborted, it is gone.
     pub(super) serving: JoinHandle<std::io::Result<()>>,
 }
 
 /// Starts one.
 pub(super) async fn endpoint(latency: Duration, in_flight: usize) -> anyhow::Result<Endpoint> {
-    let stub = Stub { latency, calls: Arc::default() };
-    let calls = Arc::clone(&stub.calls);
+    let stub = Stub { latency, calls: Arc::default(), slept_micros: Arc::default() };
+    let (calls, slept_micros) = (Arc::clone(&stub.calls), Arc::clone(&stub.slept_micros));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let base_url = format!("http://{}/v1", listener.local_addr()?);
     let served = Router::new().route("/v1/chat/completions", post(complete)).with_state(stub);
@@ -89,7 +95,7 @@ pub(super) async fn endpoint(latency: Duration, in_flight: usize) -> anyhow::Res
         limits: Limits { max_concurrency: in_flight, ..Limits::default() },
         ..JudgeSettings::default()
     };
-    Ok(Endpoint { judges, calls, serving })
+    Ok(Endpoint { judges, calls, slept_micros, serving })
 }
 
 /// A judge; answers its id.
@@ -105,11 +111,14 @@ pub(super) async fn judge(bench: &Bench, project: &ProjectId) -> anyhow::Result<
 struct Stub {
     latency: Duration,
     calls: Arc<AtomicU64>,
+    slept_micros: Arc<AtomicU64>,
 }
 
 async fn complete(State(stub): State<Stub>, Json(request): Json<Value>) -> Json<Value> {
     stub.calls.fetch_add(1, Ordering::SeqCst);
+    let watch = stopwatch();
     tokio::time::sleep(stub.latency).await;
+    stub.slept_micros.fetch_add(u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::SeqCst);
     let nonce = &request["response_format"]["json_schema"]["schema"]["properties"]["nonce"]["enum"][0];
     let reply = json!({"nonce": nonce, "rating": 8, "justification": "Settled.", "evidence": null}).to_string();
     Json(json!({
