@@ -111,7 +111,12 @@ impl Worker {
         let since = self.clock.now() + LATELY;
         let costs = self.store.mean_costs(project, questions.keys().cloned().collect(), since).await?;
         #[allow(clippy::cast_precision_loss, reason = "a member asks at most fifty questions")]
-        let cost = questions.iter().map(|(scorer, asks)| costs.get(scorer).map(|cost| cost * *asks as f64)).sum();
+        let cost = questions
+            .iter()
+            .map(|(scorer, asks)| costs.get(scorer).map(|cost| cost * *asks as f64))
+            .sum::<Option<f64>>();
+        // The sum of nothing is a negative zero.
+        let cost = cost.map(|cost| cost + 0.0);
         Ok((questions.values().sum(), cost))
     }
 

@@ -59,6 +59,7 @@ async fn sessions_are_counted_judged_again_and_told() {
     let estimate =
         json!({"matched": 70, "sampled": 70, "covered": 70, "toJudge": 70, "pruned": 0, "judgeCalls": 0, "cost": 0.0});
     assert_eq!(dry, json!({"dryRun": true, "estimate": estimate}));
+    assert!(!dry.to_string().contains("-0"), "nothing costs nothing, not less: {dry}");
     let none = program.run(["resweep", "--group", &group, "--dry-run"]).with_code(0);
     assert_eq!(none.row("sessions to judge"), ["sessions to judge", "0"]);
 
