@@ -97,6 +97,7 @@ impl Store {
         let revision = row.int(0)?;
         let is_rated = args![project, session, group, read.revision];
         if if_stale && tx.fetch_one(&IS_RATED, is_rated).await?.is_some() {
+            tx.rollback().await?;
             return Ok(Some(0));
         }
         if let Some(digest) = covers {

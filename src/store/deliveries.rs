@@ -119,7 +119,10 @@ impl Store {
         let Some(locked) = tx.fetch_one(&LOCK, args![project, &known.receiver]).await? else {
             return Ok(Redelivered::Missing);
         };
-        let Some(row) = tx.fetch_one(&SETTLED, args![project, id]).await? else { return Ok(Redelivered::Pending) };
+        let Some(row) = tx.fetch_one(&SETTLED, args![project, id]).await? else {
+            tx.rollback().await?;
+            return Ok(Redelivered::Pending);
+        };
         let next = locked.int(0)? + 1;
         let rows = Rows::from_iter([args![row.int(0)?, next]]);
         tx.bulk(&OWE_AGAIN, args![project, &known.receiver, now], rows).await?;
@@ -150,6 +153,7 @@ impl Store {
         let mut last = locked.int(0)?;
         let dead = tx.fetch(&DEAD, args![project, receiver, count(BATCH)]).await?;
         if dead.is_empty() {
+            tx.rollback().await?;
             return Ok(Some(0));
         }
         let mut rows = Rows::new();

@@ -249,6 +249,7 @@ impl Store {
         };
         let error = how.error.map(str::to_owned);
         if tx.execute(&HOLD, args![project, id, token, how.lease_until, failures, error.clone()]).await? == 0 {
+            tx.rollback().await?;
             return Ok(Settled::LeaseLost);
         }
         let (state, settled_at) = match how.next {

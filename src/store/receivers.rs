@@ -113,7 +113,10 @@ impl Store {
         let Some(row) = tx.fetch_one(&LOCK, args![project, id]).await? else { return Ok(None) };
         let spec = match edit(&from_json(&row.text(0)?)?) {
             Ok(spec) => spec,
-            Err(problem) => return Ok(Some(Err(problem))),
+            Err(problem) => {
+                tx.rollback().await?;
+                return Ok(Some(Err(problem)));
+            }
         };
         tx.execute(&UPDATE, args![project, id, to_json(&spec)?, spec.enabled, now]).await?;
         rail::count_receivers(&mut tx, project).await?;
