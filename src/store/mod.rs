@@ -135,9 +135,6 @@ pub struct Store {
     last_lane: Arc<Mutex<lease::Lane>>,
 }
 
-/// How many prepared statements an SQLite connection keeps.
-const STATEMENTS_KEPT: usize = 500;
-
 /// How many readers an SQLite file gets beside its one writer.
 const LITE_READERS: u32 = 4;
 
@@ -219,9 +216,7 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(settings.busy_timeout)
         .foreign_keys(true)
-        .pragma("cache_size", "-16000")
-        // A bulk statement has a text for each number of rows: the usual hundred would be prepared again and again.
-        .statement_cache_capacity(STATEMENTS_KEPT);
+        .pragma("cache_size", "-16000");
     let pool = || {
         SqlitePoolOptions::new()
             .acquire_timeout(settings.busy_timeout)
