@@ -21,6 +21,7 @@ pub use super::pause::{PauseArgs, ResumeArgs};
 pub use super::preview::PreviewArgs;
 pub use super::resweep::ResweepArgs;
 use crate::domain::ids::{GroupId, SessionId};
+pub use crate::store::DEFAULT_PROJECT;
 
 /// What was asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Parser)]
@@ -315,9 +316,6 @@ pub struct BenchArgs {
     #[arg(long)]
     pub json: bool,
 }
-
-/// The project that is there from the first start.
-pub const DEFAULT_PROJECT: &str = "Default";
 
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

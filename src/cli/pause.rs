@@ -3,6 +3,7 @@
 use super::args::{DEFAULT_PROJECT, name};
 use crate::app::App;
 use crate::clock::Clock as _;
+use crate::domain::block::NO_REASON;
 use crate::domain::ids::GroupId;
 use crate::worker::Worker;
 
@@ -24,7 +25,7 @@ pub struct PauseArgs {
     #[command(flatten)]
     pub of: ResumeArgs,
     /// Why, for those who wonder later
-    #[arg(long, value_name = "TEXT", default_value = "paused by an operator")]
+    #[arg(long, value_name = "TEXT", default_value = NO_REASON)]
     pub reason: String,
 }
 

@@ -37,6 +37,9 @@ impl Cause {
     }
 }
 
+/// Why a group is paused, where nobody says.
+pub const NO_REASON: &str = "paused by an operator";
+
 /// One block of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {

@@ -11,11 +11,9 @@ use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::request::Id;
+use crate::domain::block::NO_REASON;
 use crate::domain::ids::GroupId;
 use crate::domain::problems::Problems;
-
-/// Why, where nobody says.
-const NO_REASON: &str = "paused by an operator";
 
 /// `POST /agent-monitoring/scorer-groups/:id/pause`, with `{reason?}` of 1-500 characters or no body. Pausing again keeps the
 /// moment of the first time and takes the new reason.
