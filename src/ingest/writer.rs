@@ -1,10 +1,13 @@
 //! The writer: spans that arrive together share one transaction, and nobody is answered before it is committed.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::domain::ids::ProjectId;
@@ -28,6 +31,9 @@ pub struct WriterSettings {
 /// How long a project's margin is believed. An alarm set by an older one is late or early by no more than the margin itself,
 /// and the planner looks at the facts anyway.
 const MARGIN_LIFE: Micros = Micros::seconds(5);
+
+/// How long what is ready to be written waits for more.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// How many arrivals may wait before senders are kept waiting too.
 const WAITING: usize = 4_096;
@@ -126,26 +132,39 @@ struct Task {
 
 impl Task {
     async fn run(self, jobs: Arc<Mutex<mpsc::Receiver<Job>>>) {
+        let mut expected = 1;
         loop {
             let batch = {
                 let mut jobs = jobs.lock().await;
                 match jobs.recv().await {
-                    Some(first) => self.take_along(first, &mut jobs),
+                    Some(first) => self.gather(first, expected, &mut jobs).await,
                     None => return,
                 }
             };
+            expected = batch.len();
             self.write(batch).await;
         }
     }
 
-    /// What is waiting already comes along, up to the limit.
-    fn take_along(&self, first: Job, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
+    /// What is waiting comes along, up to the limit. Senders that each wait for an answer come back together: as many as were
+    /// answered by the transaction before are waited for, for a moment, since a transaction of many costs little more than one
+    /// of one. Where they don't come, the next is not waited for.
+    async fn gather(&self, first: Job, expected: usize, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
         let mut spans = first.spans.len();
         let mut batch = vec![first];
+        let mut patience = pin!(sleep(PATIENCE));
         while spans < self.spans_per_transaction {
-            let Ok(job) = jobs.try_recv() else { break };
-            spans += job.spans.len();
-            batch.push(job);
+            let next = match jobs.try_recv() {
+                Ok(next) => Some(next),
+                Err(_) if batch.len() >= expected => None,
+                Err(_) => tokio::select! {
+                    next = jobs.recv() => next,
+                    () = &mut patience => None,
+                },
+            };
+            let Some(next) = next else { break };
+            spans += next.spans.len();
+            batch.push(next);
         }
         batch
     }

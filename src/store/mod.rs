@@ -106,7 +106,7 @@ pub use spans::{RootPlace, SpanRow, api_id};
 pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};
 
-use engine::Db;
+use engine::{Db, Desk};
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -175,8 +175,11 @@ impl Store {
     /// Closes all connections, once those in use are given back.
     pub async fn close(&self) {
         match &self.db {
-            Db::Lite { writer, reader } => {
-                reader.close().await;
+            Db::Lite { writer, reader, desk } => {
+                // Closed first, so that nobody takes another to hand meanwhile.
+                let closing = reader.close();
+                desk.clear().await;
+                closing.await;
                 writer.close().await;
             }
             Db::Pg(pool) => pool.close().await,
@@ -200,6 +203,9 @@ impl Store {
     }
 }
 
+/// How long after its last use a connection to a server is taken to be there still.
+const SURE_TO_BE_THERE: Duration = Duration::from_secs(1);
+
 /// The one statement that reads a clock: everything else is handed the time.
 const DATABASE_TIME: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
@@ -222,6 +228,8 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
             .acquire_timeout(settings.busy_timeout)
             .idle_timeout(None)
             .max_lifetime(None)
+            // It would ask a thread of this process whether it is there, before each use.
+            .test_before_acquire(false)
             // SQLite ends a transaction by itself where the disk is full or fails; the driver goes on counting it, and refuses to
             // begin another on that connection for ever.
             .before_acquire(|connection, _| Box::pin(std::future::ready(Ok(!connection.is_in_transaction()))))
@@ -229,7 +237,7 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
     let writer = pool().max_connections(1).connect_with(options.clone()).await?;
     migrate_lite(&path, &writer).await?;
     let reader = pool().max_connections(LITE_READERS).connect_with(options.read_only(true)).await?;
-    Ok(Db::Lite { writer, reader })
+    Ok(Db::Lite { writer, reader, desk: Desk::default() })
 }
 
 /// sqlx takes no lock while it migrates SQLite: a lock file keeps two processes that start together from migrating twice.
@@ -259,6 +267,12 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
     let pool = PgPoolOptions::new()
         .max_connections(settings.max_connections)
         .acquire_timeout(settings.busy_timeout)
+        .test_before_acquire(false)
+        // A connection that was used a moment ago is there: asking each time would be one more round trip a transaction. Where
+        // the server went away in that moment, the transaction fails as it would have a moment later.
+        .before_acquire(|connection, meta| {
+            Box::pin(async move { Ok(meta.idle_for < SURE_TO_BE_THERE || connection.ping().await.is_ok()) })
+        })
         .connect_with(options)
         .await?;
     sqlx::migrate!("migrations/postgres").run(&pool).await?;
@@ -323,7 +337,7 @@ impl Store {
         let mut checked = 0;
         for statements in STATEMENTS {
             let single = statements.single.iter().map(|sql| (sql.name, sql.sqlite().to_owned(), sql.postgres()));
-            let bulk = statements.bulk.iter().map(|bulk| (bulk.name, bulk.sqlite(2), bulk.postgres()));
+            let bulk = statements.bulk.iter().map(|bulk| (bulk.name, bulk.sqlite(2, false), bulk.postgres()));
             for (name, lite, postgres) in single.chain(bulk) {
                 let prepared = match &self.db {
                     Db::Lite { writer, .. } => writer.prepare(AssertSqlSafe(lite).into_sql_str()).await.map(drop),

@@ -31,7 +31,7 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     let bench = Bench::with_judges(args.common.seed, judges).await?;
     let project = data::project(&bench).await?;
     data::group_of(&bench, &project, &json!([{"kind": "judge", "refId": judge(&bench, &project).await?}])).await?;
-    data::sessions(&bench, &project, args.sessions, args.turns).await?;
+    data::sessions(&bench, &project, 0..args.sessions, args.turns).await?;
     bench.clock.advance(Micros::seconds(3_600));
 
     let cpu = process::cpu_seconds();
