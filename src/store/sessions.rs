@@ -168,7 +168,7 @@ impl Store {
         Ok(self.list_sessions(project, &SessionQuery::recent(since, limit)).await?.0)
     }
 
-    /// A page of sessions, and where the next one begins, where this one is full.
+    /// A page of sessions, and where the next one begins, where there is one.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -178,10 +178,12 @@ impl Store {
         query: &SessionQuery,
     ) -> Result<(Vec<SessionRow>, Option<SessionPlace>)> {
         let mut tx = self.db.read().await?;
-        let SessionQuery { since, limit, .. } = *query;
+        let SessionQuery { since, .. } = *query;
+        // One more than is wanted tells whether there is more.
+        let limit = query.limit.saturating_add(1);
         let first = (f64::MIN, Timestamp::from_micros(i64::MAX), SessionId::trusted(""));
         let (place, at, session) = query.after.clone().unwrap_or(first);
-        let rows = if query.goes_by_headline() {
+        let mut rows = if query.goes_by_headline() {
             let order = match query.order {
                 SessionOrder::Recent => "recent",
                 SessionOrder::Worst => "worst",
@@ -194,8 +196,9 @@ impl Store {
             let by = args![project, since.hour(), since, at.hour(), at, &session, count(limit)];
             tx.fetch(&RECENT, by).await?
         };
-        let last = rows.last().filter(|_| rows.len() == limit);
-        let next = last.map(place_of).transpose()?;
+        let is_more = rows.len() > query.limit;
+        rows.truncate(query.limit);
+        let next = rows.last().filter(|_| is_more).map(place_of).transpose()?;
         let mut sessions = Vec::with_capacity(rows.len());
         for row in &rows {
             let recent_at = row.time(9)?;

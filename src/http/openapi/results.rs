@@ -1,6 +1,6 @@
 //! The document's part on what came in, and what came of it: spans, sessions, scores, signals, reports.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const SPANS: Resource = Resource {
     name: "Spans",
@@ -23,7 +23,8 @@ pub(super) const SPANS: Resource = Resource {
             .gives(&[(200, "Span & {metadata?: any, cacheReadTokens?: whole, cacheWriteTokens?: whole}")])
             .fails(&[404]),
         Doc::new("GET /ingest/sessions/{id}/spans", "List the spans of a session, oldest first; none where it is unknown")
-            .gives(&[(200, "{spans: [Span]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {spans: [Span]}")]),
     ],
     shapes: &[
         ("Next", "{hasNextPage: flag, nextCursor: text|null}"),
@@ -58,7 +59,8 @@ pub(super) const SESSIONS: Resource = Resource {
             "GET /agent-monitoring/sessions/{id}/scores",
             "List the verdicts on a session, newest first; none where it is unknown",
         )
-        .gives(&[(200, "{scores: [Score]}")]),
+        .asks(PAGE)
+        .gives(&[(200, "Next & {scores: [Score]}")]),
         Doc::new("GET /agent-monitoring/sessions/{id}/explain", "Why a session has the verdicts it has, or none")
             .asks("groupId?: id")
             .gives(&[(200, "{sessionId: id, groups: [{groupId: id, groupName: text, decision: text, text: text}]}")]),
@@ -160,8 +162,8 @@ pub(super) const SIGNALS: Resource = Resource {
             .gives(&[(200, "Signal")])
             .fails(&[404]),
         Doc::new("GET /agent-monitoring/approvals/pending", "List the actions that wait for a person, the riskiest first")
-            .asks("limit?: whole(1..500), from?: text")
-            .gives(&[(200, "{pending: [PendingAction]}")]),
+            .asks("limit?: whole(1..500), cursor?: text, from?: text")
+            .gives(&[(200, "Next & {pending: [PendingAction]}")]),
     ],
     shapes: &[
         ("AgentRef", "{_id: text, name: text}"),
@@ -196,9 +198,9 @@ pub(super) const REPORTS: Resource = Resource {
             .asks("from?: text, to?: text")
             .gives(&[(200, "About & {scorers: [TrendLine]}")])
             .fails(&[404]),
-        Doc::new("GET /agent-monitoring/scorer-groups/{id}/worst", "The sessions with the lowest ratings")
-            .asks("limit?: whole(1..500), from?: text, to?: text")
-            .gives(&[(200, "About & {samples: whole, sessions: [WorstSession]}")])
+        Doc::new("GET /agent-monitoring/scorer-groups/{id}/worst", "List the sessions with the lowest ratings")
+            .asks("limit?: whole(1..500), cursor?: text, from?: text, to?: text")
+            .gives(&[(200, "About & Next & {samples: whole, sessions: [WorstSession]}")])
             .fails(&[404]),
         Doc::new("GET /agent-monitoring/scores", "Every scorer's figures, the worst mean first")
             .asks("from?: text, to?: text, scorer?: text, agent?: text")

@@ -1,19 +1,21 @@
 //! The document's part on datasets, and what agents made of them.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const RUNS: Resource = Resource {
     name: "Datasets and runs",
     docs: &[
-        Doc::new("GET /custom-agent-evaluations/datasets", "List the datasets, newest first").gives(&[(200, "{datasets: [Dataset]}")]),
+        Doc::new("GET /custom-agent-evaluations/datasets", "List the datasets, newest first")
+            .asks(PAGE)
+            .gives(&[(200, "Next & {datasets: [Dataset]}")]),
         Doc::new("POST /custom-agent-evaluations/datasets", "Make a dataset")
             .takes("{name: text(1..200), description?: text|null, numberOfRequests?: whole(1..)|null, questions?: [object]|null}")
             .gives(&[(201, "Dataset")]),
         Doc::new("GET /custom-agent-evaluations/datasets/{id}", "Read a dataset").gives(&[(200, "Dataset")]).fails(&[404]),
         Doc::new("DELETE /custom-agent-evaluations/datasets/{id}", "Delete a dataset; its runs stay").gives(&[(204, "")]).fails(&[404]),
         Doc::new("GET /custom-agent-evaluations/runs", "List the runs, newest first, without their rows")
-            .asks("datasetId?: id, limit?: whole(1..200)")
-            .gives(&[(200, "{runs: [Run]}")]),
+            .asks("datasetId?: id, limit?: whole(1..200), cursor?: text")
+            .gives(&[(200, "Next & {runs: [Run]}")]),
         Doc::new("POST /custom-agent-evaluations/runs", "Order a run of a dataset")
             .takes("NewRun")
             .gives(&[(
@@ -52,8 +54,8 @@ pub(super) const RUNS: Resource = Resource {
             .gives(&[(200, "GateAnswer")])
             .fails(&[404, 409]),
         Doc::new("GET /evaluate/ci/gates", "List the gates that were recorded, newest first")
-            .asks("limit?: whole(1..200)")
-            .gives(&[(200, "{gates: [GateAnswer & {_id: id, caller: text|null, createdAt: time}]}")]),
+            .asks("limit?: whole(1..200), cursor?: text")
+            .gives(&[(200, "Next & {gates: [GateAnswer & {_id: id, caller: text|null, createdAt: time}]}")]),
     ],
     shapes: &[
         (
