@@ -141,8 +141,8 @@ pub(super) const CUSTOM: Resource = Resource {
         .takes("EvaluatorPatch")
         .gives(&[(201, "{evaluator: Evaluator}")]),
         Doc::new("POST /agent-monitoring/custom-evaluators/dry-run", "Try a custom evaluator out on made-up traffic")
-            .note("It answers 200 whatever comes of it; `ok` says whether the evaluator answered.")
-            .takes("EvaluatorPatch")
+            .note("It answers 200 whatever comes of it, and whatever the body is; `ok` says whether the evaluator answered.")
+            .takes("EvaluatorPatch|any")
             .gives(&[(200, "DryRun")]),
         Doc::new("GET /agent-monitoring/custom-evaluators/{id}", "Read a custom evaluator")
             .gives(&[(200, "{evaluator: Evaluator}")])

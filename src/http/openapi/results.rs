@@ -13,7 +13,7 @@ pub(super) const SPANS: Resource = Resource {
         Doc::new("POST /ingest/traces", "Store one span")
             .note("Keys may be in camelCase too; null counts as absent. It answers once the span is stored; the same span again \
                    changes nothing.")
-            .takes("NewSpan")
+            .takes("NewSpan & NewSpanInCamelCase")
             .gives(&[(200, "{trace_id: id, traceId: id, deduped: flag}")])
             .fails(&[422]),
         Doc::new("GET /ingest/traces", "List the roots of traces, newest first")
@@ -41,10 +41,24 @@ pub(super) const SPANS: Resource = Resource {
         ),
         (
             "NewSpan",
-            "{name: text, input?: any, output?: any, latency_ms?: number|null, error?: text|null, tool_calls?: [object]|null, \
-             metadata?: object|null, model?: text|null, framework?: text|null, session_id?: id|null, span_id?: id|null, \
-             parent_span_id?: id|null, started_at_unix_nano?: text|whole|null, span_kind?: text|null, input_tokens?: \
-             whole(0..)|null, output_tokens?: whole(0..)|null, agent_id?: id|null, user_id?: text|null, source?: text|null}",
+            "{name: text, input?: any, output?: any, latency_ms?: number(0..)|null, error?: text|null, tool_calls?: \
+             [NewToolCall]|null, metadata?: object|null, model?: text|null, framework?: text|null, session_id?: \
+             text(..512)|null, span_id?: text(..512)|null, parent_span_id?: text(..512)|null, started_at_unix_nano?: \
+             text|number|null, span_kind?: text|null, input_tokens?: whole(0..)|null, output_tokens?: whole(0..)|null, \
+             cache_read_tokens?: whole(0..)|null, cache_write_tokens?: whole(0..)|null, agent_id?: text(..512)|null, user_id?: \
+             text|null, source?: text|null, monitor?: flag|null, pattern_ids?: [id]|null}",
+        ),
+        (
+            "NewSpanInCamelCase",
+            "{latencyMs?: number(0..)|null, toolCalls?: [NewToolCall]|null, sessionId?: text(..512)|null, spanId?: \
+             text(..512)|null, parentSpanId?: text(..512)|null, startedAtUnixNano?: text|number|null, spanKind?: text|null, \
+             inputTokens?: whole(0..)|null, outputTokens?: whole(0..)|null, cacheReadTokens?: whole(0..)|null, \
+             cacheWriteTokens?: whole(0..)|null, agentId?: text(..512)|null, userId?: text|null, patternIds?: [id]|null}",
+        ),
+        (
+            "NewToolCall",
+            "{name?: text|null, input?: any, output?: any, latency_ms?: number(0..)|null, latencyMs?: number(0..)|null, error?: \
+             text|null, success?: flag|null, type?: text|null, status?: text|null}",
         ),
     ],
 };
