@@ -11,10 +11,11 @@ use super::Api;
 use super::auth::Caller;
 use super::body::{Media, Payload, malformed};
 use super::error::ApiError;
+use super::headline::TraceScore;
 use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::wire::number;
-use crate::domain::ids::{SessionId, SpanId, TraceId};
+use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
 use crate::domain::merge::Fate;
 use crate::domain::span::{Origin, ToolCall};
 use crate::domain::time::Timestamp;
@@ -91,6 +92,8 @@ pub(super) struct Row {
     span_kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic_source: Option<String>,
+    #[serde(flatten)]
+    score: Option<TraceScore>,
 }
 
 /// A span as it is shown by itself.
@@ -135,6 +138,7 @@ impl From<SpanRow> for Detail {
             output_tokens: body.output_tokens,
             span_kind: span.kind.as_str(),
             traffic_source: body.source,
+            score: None,
         };
         Self {
             row,
@@ -151,8 +155,20 @@ pub(super) async fn read(
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<Json<Detail>, ApiError> {
-    let span = api.store.span(&project, &id).await?;
-    span.map(|span| Json(Detail::from(span))).ok_or_else(|| ApiError::not_found("Trace not found"))
+    let span = api.store.span(&project, &id).await?.ok_or_else(|| ApiError::not_found("Trace not found"))?;
+    let mut detail = Detail::from(span);
+    score(&api, &project, [&mut detail.row]).await?;
+    Ok(Json(detail))
+}
+
+/// Gives roots the scores of their traces.
+async fn score(api: &Api, project: &ProjectId, rows: impl IntoIterator<Item = &mut Row>) -> Result<(), ApiError> {
+    let mut roots: Vec<&mut Row> = rows.into_iter().filter(|row| row.parent_span_id.is_none()).collect();
+    let ratings = api.store.ratings_of_traces(project, roots.iter().map(|row| &row.trace_id)).await?;
+    for row in &mut roots {
+        row.score = ratings.get(&row.trace_id).and_then(|ratings| TraceScore::of(ratings));
+    }
+    Ok(())
 }
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
@@ -203,6 +219,7 @@ pub(super) async fn list(
             break is_full || is_more;
         }
     };
+    score(&api, &project, &mut traces).await?;
     Ok(Json(Roots { traces, next: Next::after(has_next_page.then(|| of_place(place)).as_ref()) }))
 }
 

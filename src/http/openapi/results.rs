@@ -17,6 +17,8 @@ pub(super) const SPANS: Resource = Resource {
             .gives(&[(200, "{trace_id: id, traceId: id, deduped: flag}")])
             .fails(&[422]),
         Doc::new("GET /ingest/traces", "List the roots of traces, newest first")
+            .note("Rows carry the trace's score once it was scored by itself: judgeRating is the leading one of judgeScores, which \
+                   has groups first, then judges, the worst first among each.")
             .asks("limit?: whole(1..200), cursor?: text, framework?: text")
             .gives(&[(200, "Next & {traces: [Span]}")]),
         Doc::new("GET /ingest/traces/{id}", "Read a span")
@@ -37,7 +39,12 @@ pub(super) const SPANS: Resource = Resource {
             "Span",
             "{_id: id, name: text, input?: any, output?: any, latencyMs?: number, error?: text, framework?: text, model?: text, \
              toolCalls?: [ToolCall], sessionId?: id, spanId: id, parentSpanId?: id, traceId: id, startedAt?: time, source: text, \
-             createdAt: time, inputTokens: whole|null, outputTokens: whole|null, spanKind: text, trafficSource?: text}",
+             createdAt: time, inputTokens: whole|null, outputTokens: whole|null, spanKind: text, trafficSource?: text, judgeRating?: number(0..10), \
+             judgeName?: text, judgeCheckedAt?: time, judgeScores?: [Headline]}",
+        ),
+        (
+            "Headline",
+            "{name: text, rating: number(0..10), pass?: flag, scorecardScore?: number, band?: text}",
         ),
         (
             "NewSpan",
@@ -108,8 +115,7 @@ pub(super) const SESSIONS: Resource = Resource {
             "Session",
             "{sessionId: id, agentId: text|null, agentName: text|null, turnCount: whole, spanCount: whole, errorCount: whole, \
              totalLatencyMs: number, firstAt: time, lastAt: time, judgeRating: number(0..10)|null, judgeName: text|null, \
-             judgeCheckedAt: time|null, judges: [{name: text, rating: number(0..10), pass?: flag, scorecardScore?: number, band?: \
-             text}], revision: whole, lastArrivalAt: time}",
+             judgeCheckedAt: time|null, judges: [Headline], revision: whole, lastArrivalAt: time}",
         ),
         (
             "Score",
