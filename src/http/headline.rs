@@ -39,6 +39,7 @@ pub(super) fn label(verdict: &RatedVerdict) -> String {
 }
 
 /// What a trace's row carries once something rated the trace.
+#[allow(clippy::struct_field_names, reason = "so the lists of sessions have them on the wire")]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TraceScore {

@@ -21,6 +21,7 @@ mod health;
 mod idempotency;
 mod judges;
 mod keys;
+mod kpis;
 mod metrics;
 mod online_evaluators;
 mod openapi;

@@ -21,6 +21,7 @@ mod idempotency;
 mod ingest;
 mod interim;
 mod keys;
+mod kpis;
 mod latest;
 mod lease;
 mod ledger;
@@ -266,7 +267,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 44] = [
+static STATEMENTS: [&sql::Statements; 45] = [
     &backlog::ALL,
     &blocks::ALL,
     &interim::ALL,
@@ -282,6 +283,7 @@ static STATEMENTS: [&sql::Statements; 44] = [
     &idempotency::ALL,
     &ingest::ALL,
     &keys::ALL,
+    &kpis::ALL,
     &latest::ALL,
     &ledger::ALL,
     &outbox::ALL,

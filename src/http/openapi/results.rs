@@ -225,6 +225,15 @@ pub(super) const REPORTS: Resource = Resource {
         Doc::new("GET /agent-monitoring/scores", "Every scorer's figures, the worst mean first")
             .asks("from?: text, to?: text, scorer?: text, agent?: text")
             .gives(&[(200, "{from: time, to: time, scores: [ScorerFigures]}")]),
+        Doc::new("GET /monitor/kpis", "Key figures of the runs of a window, and how they moved since the window before")
+            .note("A run is a root span that belongs to no dataset run. Read are the latest 10,000 of the window, and the spans \
+                   of their traces; where there are more, complete is false and totalRuns null. failureRate: the share of runs \
+                   whose root reports an error. healthRate: the share of those in which no span does. toolFailureRate: the share \
+                   of tool spans that do; calls that are only listed in a root are not counted. p95LatencyMs: over the roots that \
+                   say when they began and ended. downvoteRate is always null: nothing records what users dislike. deltas: each figure \
+                   less that of the window before, null where either is unknown.")
+            .asks("window?: '24h'|'7d'|'30d'")
+            .gives(&[(200, "Kpis & {window: text, from: time, complete: flag, deltas: Kpis, breakdown: RunCounts}")]),
         Doc::new(
             "GET /agent-monitoring/usage",
             "How many judge calls a project made, what they came to and what they cost",
@@ -259,6 +268,12 @@ pub(super) const REPORTS: Resource = Resource {
             "Spread & {scorer: text, kind: text, name: text, sessions: whole, failureRate: number(0..1)|null, declineRate: \
              number(0..1)|null}",
         ),
+        (
+            "Kpis",
+            "{totalRuns: whole|null, healthRate: number|null, failureRate: number|null, downvoteRate: number|null, \
+             toolFailureRate: number|null, p95LatencyMs: number|null}",
+        ),
+        ("RunCounts", "{runs: whole, failedRuns: whole, healthyRuns: whole, toolCalls: whole, failedToolCalls: whole}"),
         ("Used", "{used: whole|null, limit: whole|null}"),
         (
             "Usage",
