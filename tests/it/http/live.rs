@@ -423,8 +423,8 @@ async fn the_row_of_a_trace_carries_its_score_and_a_groups_comes_before_any_sing
     let at = "2026-01-01T00:00:02.000Z";
     let headline = (&scored["judgeRating"], &scored["judgeName"], &scored["judgeCheckedAt"]);
     assert_eq!(headline, (&json!(10), &json!("Calm (group)"), &json!(at)));
-    let scores = scored["judgeScores"].as_array().unwrap();
-    let each: Vec<_> = scores.iter().map(|score| (&score["name"], &score["rating"], &score["band"])).collect();
+    let told = scored["judgeScores"].as_array().unwrap();
+    let each: Vec<_> = told.iter().map(|it| (&it["name"], &it["rating"], &it["band"])).collect();
     let expected =
         [("Calm (group)", 10, "Good"), ("Tone", 2, "Poor")].map(|(name, rating, band)| json!([name, rating, band]));
     assert_eq!(json!(each), json!(expected));
