@@ -21,6 +21,7 @@ mod idempotency;
 mod ingest;
 mod interim;
 mod keys;
+mod kpis;
 mod latest;
 mod lease;
 mod ledger;
@@ -74,10 +75,10 @@ pub use datasets::SavedDataset;
 pub use deliveries::{DeliveryFilter, DeliveryRow, Redelivered};
 pub use engine::Result;
 pub use error::StoreError;
-pub use events::EventRow;
+pub use events::{EventPlace, EventRow};
 pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
-pub use history::{ReportRow, ScorerHistory};
+pub use history::{ReportPlace, ReportRow, ScorerHistory};
 pub use idempotency::Claim;
 pub use ingest::{Arrival, Receipt};
 pub use keys::{Key, KeyDraft, KeyRow};
@@ -102,7 +103,7 @@ pub use scorecards::{MovedGroup, SavedScorecard};
 pub use secrets::SigningSecrets;
 pub use sessions::{Glimpse, SessionOrder, SessionPlace, SessionQuery, SessionRow};
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
-pub use spans::{RootPlace, SpanRow, api_id};
+pub use spans::{SpanPlace, SpanRow, api_id};
 pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};
 
@@ -280,7 +281,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 44] = [
+static STATEMENTS: [&sql::Statements; 45] = [
     &backlog::ALL,
     &blocks::ALL,
     &interim::ALL,
@@ -296,6 +297,7 @@ static STATEMENTS: [&sql::Statements; 44] = [
     &idempotency::ALL,
     &ingest::ALL,
     &keys::ALL,
+    &kpis::ALL,
     &latest::ALL,
     &ledger::ALL,
     &outbox::ALL,
