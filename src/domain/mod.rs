@@ -21,6 +21,7 @@ pub mod judge;
 pub mod members;
 pub mod merge;
 pub mod outcome;
+pub mod own;
 pub mod pattern;
 pub mod period;
 pub mod plan;

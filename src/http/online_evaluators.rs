@@ -16,7 +16,7 @@ use super::groups::{Ratings, considered_since, ratings_of};
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES, Kind};
 use super::wire::number;
-use crate::domain::group::{OnlineProfile, Scope, Severity};
+use crate::domain::group::{MemberKind, OnlineProfile, Scope, Severity};
 use crate::domain::ids::{GroupId, ProjectId};
 use crate::domain::judge::online::{NEEDS_EXPECTED, name_after, read as read_profile};
 use crate::domain::judge::{JudgeEdit, JudgeSpec};
@@ -87,11 +87,11 @@ struct Evaluator {
 }
 
 impl From<Profile> for Evaluator {
-    fn from(Profile { judge, saved }: Profile) -> Self {
+    fn from(Profile { owner, saved }: Profile) -> Self {
         Self {
             id: saved.id.into(),
             name: saved.spec.name,
-            evaluation_settings_id: judge.into(),
+            evaluation_settings_id: owner.id.into(),
             chosen: saved.spec.online.map(Chosen::from),
             created_at: saved.created_at.iso(),
         }
@@ -117,7 +117,7 @@ async fn stored(api: &Api, project: &ProjectId, id: String) -> Result<Profile, A
 
 /// `GET /monitor/online-evaluators`: newest first.
 pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
-    let profiles = api.store.profiles(&project).await?;
+    let profiles = api.store.profiles(&project, MemberKind::Judge).await?;
     Ok(Json(Many { evaluators: profiles.into_iter().map(Evaluator::from).collect() }))
 }
 
@@ -160,14 +160,14 @@ pub(super) async fn create(
             return Err(ApiError::conflict(NEEDS_EXPECTED));
         }
         let wanted = WantedProfile { name: name.clone().unwrap_or_else(|| judge.name.clone()), online: online.clone() };
-        let (now, profile) = (api.clock.now(), api.store.profile_of_judge(&project, &judge.id).await?);
+        let (now, profile) = (api.clock.now(), api.store.profile_of(&project, &scorers::owner(&judge)).await?);
         let saved = if profile.is_some() {
             let copy = JudgeSpec { name: wanted.name.clone(), ..edit.spec };
             let draft = scorers::draft(Kind::JUDGE, &copy.name, &copy)?;
-            api.store.create_judge(&project, &draft, Some(&wanted), now, considered_since(&api, now)).await?.1
+            api.store.create_live_scorer(&project, &draft, Some(&wanted), now, considered_since(&api, now)).await?.1
         } else {
             let since = considered_since(&api, now);
-            let saved = api.store.update_judge(&project, (&judge, None), None, Some(&wanted), now, since).await?;
+            let saved = api.store.update_live_scorer(&project, (&judge, None), None, Some(&wanted), now, since).await?;
             saved.and_then(|(_, profile)| profile)
         };
         if let Some(saved) = saved {
@@ -186,11 +186,11 @@ pub(super) async fn update(
 ) -> Result<Json<One>, ApiError> {
     for _ in 0..EDIT_TRIES {
         let profile = stored(&api, &project, id.clone()).await?;
-        let judge = scorers::read(&api, &project, Kind::JUDGE, profile.judge.as_str()).await?;
+        let judge = scorers::read(&api, &project, Kind::JUDGE, profile.owner.id.as_str()).await?;
         let mut problems = Problems::none();
         let fields: &Map<String, Value> = problems.object(&patch);
         let name = given_name(&patch, &mut problems).unwrap_or_else(|| profile.saved.spec.name.clone());
-        let other = fields.get("evaluationSettingsId").filter(|it| it.as_str() != Some(profile.judge.as_str()));
+        let other = fields.get("evaluationSettingsId").filter(|it| it.as_str() != Some(profile.owner.id.as_str()));
         problems.unless(other.is_none(), || {
             "evaluationSettingsId can't be changed: delete this evaluator, and make one for the other judge".to_owned()
         });
@@ -202,7 +202,7 @@ pub(super) async fn update(
         let now = api.clock.now();
         let wanted = edit.online.map(|online| WantedProfile { name, online });
         let (from, since) = ((&judge, Some(&profile)), considered_since(&api, now));
-        let saved = api.store.update_judge(&project, from, None, wanted.as_ref(), now, since).await?;
+        let saved = api.store.update_live_scorer(&project, from, None, wanted.as_ref(), now, since).await?;
         if let Some((_, Some(saved))) = saved {
             return Ok(Json(One { evaluator: saved.into() }));
         }
@@ -320,7 +320,7 @@ pub(super) async fn calibration(
     let now = api.clock.now();
     let since = match Window::from_name(&window) {
         Some(window) => window.start(now),
-        None => rubric_since(&scorers::read(&api, &project, Kind::JUDGE, profile.judge.as_str()).await?, now),
+        None => rubric_since(&scorers::read(&api, &project, Kind::JUDGE, profile.owner.id.as_str()).await?, now),
     };
     let ratings = api.store.ratings(&project, &profile.saved.id, since, now).await?;
     Ok(Json(Calibration {

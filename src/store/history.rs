@@ -1,5 +1,7 @@
 //! The history of scorers: their versions, deleted ones included, what custom ones reported, and their answers that are kept.
 
+use serde_json::Value;
+
 use super::Store;
 use super::catalogue::{from_json, read_scorer, to_json};
 use super::engine::{Result, Row, args};
@@ -15,10 +17,11 @@ statements! {
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id
         WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 ORDER BY v.version DESC";
     REPORTS = "SELECT d.verdict_id, d.session_id, d.anchor_trace_id, d.group_id, d.group_name, d.last_turn_at, d.created_at,
-            m.version, m.outcome, m.goodness, m.reason, m.detail, m.justification
+            m.version, m.outcome, m.goodness, m.reason, m.detail, m.justification, m.facts, g.owner_id
         FROM verdict_members m
         JOIN verdicts d ON d.project_id = m.project_id AND d.session_id = m.session_id AND d.group_id = m.group_id
             AND d.revision = m.revision AND d.round = m.round AND d.sequence = m.sequence
+        LEFT JOIN scorer_groups g ON g.project_id = m.project_id AND g.group_id = m.group_id
         WHERE m.project_id = $1 AND m.ref_id = $2 AND m.kind = 'custom' AND d.last_turn_at >= $3
         ORDER BY d.last_turn_at DESC, d.verdict_id LIMIT $4";
     ANSWER = "SELECT answer FROM outcomes WHERE project_id = $1 AND outcome_key = $2";
@@ -44,10 +47,8 @@ pub struct ReportRow {
     pub session: SessionId,
     /// The trace of its last turn.
     pub trace: TraceId,
-    /// The group.
-    pub group: GroupId,
-    /// The group's name at the time.
-    pub group_name: String,
+    /// The group, and its name at the time; `None` where the scorer watched by itself.
+    pub group: Option<(GroupId, String)>,
     /// The last turn's own place in time.
     pub last_turn_at: Timestamp,
     /// When it was recorded.
@@ -64,6 +65,8 @@ pub struct ReportRow {
     pub detail: String,
     /// What it said in full.
     pub justification: Option<String>,
+    /// What it counted.
+    pub facts: Option<Value>,
 }
 
 impl Store {
@@ -130,8 +133,10 @@ fn read_report(row: &Row) -> Result<ReportRow> {
         verdict: VerdictId::trusted(row.text(0)?),
         session: SessionId::trusted(row.text(1)?),
         trace: TraceId::trusted(row.text(2)?),
-        group: GroupId::trusted(row.text(3)?),
-        group_name: row.text(4)?,
+        group: match row.opt_text(14)? {
+            Some(_) => None,
+            None => Some((GroupId::trusted(row.text(3)?), row.text(4)?)),
+        },
         last_turn_at: row.time(5)?,
         created_at: row.time(6)?,
         version: row.opt_int(7)?,
@@ -140,5 +145,6 @@ fn read_report(row: &Row) -> Result<ReportRow> {
         reason: row.opt_text(10)?,
         detail: row.text(11)?,
         justification: row.opt_text(12)?,
+        facts: row.opt_text(13)?.map(|text| from_json(&text)).transpose()?,
     })
 }

@@ -19,7 +19,7 @@ use crate::domain::redact::Kind;
 use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
 use crate::domain::time::{Micros, Timestamp};
-use crate::domain::verdict::{MemberReport, Verdict};
+use crate::domain::verdict::{MemberReport, Verdict, Voice};
 use crate::store::{
     Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs, SessionEnd, StoreError, Try,
 };
@@ -316,10 +316,13 @@ impl Worker {
         now: Timestamp,
     ) -> Verdict {
         let verdict = verdict(due, read, reading, members, incomplete, now);
-        if due.group.judge.is_none() {
+        if due.group.owner.is_none() {
             return verdict;
         }
-        verdict.of_judge(due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned())
+        verdict.told_by(match due.panel.alarm() {
+            Some(alarm) => Voice::Watch(alarm.clone()),
+            None => Voice::Judge { model: due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned() },
+        })
     }
 
     /// Blocks the group where nothing can be asked for a known time, so that its backlog is not tried session by session. Where
@@ -423,7 +426,7 @@ fn verdict(
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
-        judge_model: None,
+        voice: Voice::Group,
         session: conversation.session.clone(),
         read,
         composition: compose::compose(&opinions(&members), &recipe),

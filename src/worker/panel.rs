@@ -16,6 +16,7 @@ use crate::domain::group::{Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::judge::{self, JudgeSpec, Judgement};
 use crate::domain::outcome::{Goodness, Outcome};
+use crate::domain::own::Alarm;
 use crate::domain::pattern::OpenQuestion;
 use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
@@ -102,6 +103,8 @@ impl Answers {
 /// The members of a group, each with its report or with what it waits for.
 pub(super) struct Panel {
     seats: Vec<Seat>,
+    /// What raises a signal, where the only member watches by itself.
+    alarm: Option<Alarm>,
 }
 
 enum Seat {
@@ -147,6 +150,11 @@ impl Seat {
 }
 
 impl Panel {
+    /// What raises a signal, where the only member watches by itself.
+    pub(super) fn alarm(&self) -> Option<&Alarm> {
+        self.alarm.as_ref()
+    }
+
     /// The model that the first judge of the panel is asked by.
     pub(super) fn judge_model(&self) -> Option<&str> {
         self.seats.iter().find_map(|seat| match seat {
@@ -252,7 +260,12 @@ impl Worker {
             };
             self.seat_member(member, &scorer, reading, wanted)
         });
-        Panel { seats: seats.collect() }
+        let seats = seats.collect();
+        let alarm = group.owner.as_ref().and_then(|owner| {
+            let known = catalogue.scorers.get(&(project.clone(), owner.id.to_string())).map(|known| &known.scorer);
+            Alarm::of(owner, known.or(Scorer::built_in(owner.kind, owner.id.as_str()).as_ref()))
+        });
+        Panel { seats, alarm }
     }
 
     fn seat_member(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {

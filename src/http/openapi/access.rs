@@ -75,6 +75,17 @@ pub(super) const SETTINGS: Resource = Resource {
         )
         .takes("{kinds: [RedactionKind]|null}")
         .gives(&[(200, "{redaction: Redaction}")]),
+        Doc::new(
+            "GET /agent-monitoring/settings/monitoring-defaults",
+            "Which of the built-in patterns watch the project's traffic",
+        )
+        .gives(&[(200, "{monitoringDefaults: {enabledBuiltinPatterns: [text]}}")]),
+        Doc::new(
+            "PUT /agent-monitoring/settings/monitoring-defaults",
+            "Choose which of the built-in patterns watch the project's traffic: these, and no others",
+        )
+        .takes("{enabledBuiltinPatterns: [text]}")
+        .gives(&[(200, "{monitoringDefaults: {enabledBuiltinPatterns: [text]}}")]),
         Doc::new("GET /agents", "List the agents, newest first").asks(PAGE).gives(&[(200, "Next & {agents: [Agent]}")]),
         Doc::new("POST /agents", "Make an agent").takes("{name: text(1..200)}").gives(&[(201, "{agent: Agent}")]),
         Doc::new("GET /monitor/profiles/{id}", "How an agent is watched; null where nobody said")
