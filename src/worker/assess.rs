@@ -14,6 +14,7 @@ use crate::domain::compose::{self, Opinion};
 use crate::domain::dataset::{Grading, ScorerCopy};
 use crate::domain::group::{Member, MemberKind, Severity};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
+use crate::domain::own::{Alarm, Owner};
 use crate::domain::plan::{Age, LiveGroup, NotNow, Standing};
 use crate::domain::redact::Kind;
 use crate::domain::resweep::Terms;
@@ -68,6 +69,12 @@ impl Catalogue {
         let newest = self.scorers.get(&(project.clone(), member.ref_id.clone()));
         let bound = member.version.and_then(|it| self.pinned.get(&(project.clone(), member.ref_id.clone(), it)));
         newest.is_some_and(|known| known.scorer.spec.contains(text)) || bound.is_some_and(|spec| spec.contains(text))
+    }
+
+    /// What the scorer of a group of one raises signals by, where it watches.
+    pub(super) fn alarm(&self, project: &ProjectId, owner: &Owner) -> Option<Alarm> {
+        let known = self.scorers.get(&(project.clone(), owner.id.to_string())).map(|known| &known.scorer);
+        Alarm::of(owner, known.or(Scorer::built_in(owner.kind, owner.id.as_str()).as_ref()))
     }
 
     /// The scorer as a member uses it: at the version it is bound to, else at its newest. `None` where that version is gone.
@@ -319,10 +326,8 @@ impl Worker {
         if due.group.owner.is_none() {
             return verdict;
         }
-        verdict.told_by(match due.panel.alarm() {
-            Some(alarm) => Voice::Watch(alarm.clone()),
-            None => Voice::Judge { model: due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned() },
-        })
+        let model = || due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned();
+        verdict.told_by(due.panel.alarm.clone().map_or_else(|| Voice::Judge { model: model() }, Voice::Watch))
     }
 
     /// Blocks the group where nothing can be asked for a known time, so that its backlog is not tried session by session. Where

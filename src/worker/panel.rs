@@ -104,7 +104,7 @@ impl Answers {
 pub(super) struct Panel {
     seats: Vec<Seat>,
     /// What raises a signal, where the only member watches by itself.
-    alarm: Option<Alarm>,
+    pub(super) alarm: Option<Alarm>,
 }
 
 enum Seat {
@@ -150,11 +150,6 @@ impl Seat {
 }
 
 impl Panel {
-    /// What raises a signal, where the only member watches by itself.
-    pub(super) fn alarm(&self) -> Option<&Alarm> {
-        self.alarm.as_ref()
-    }
-
     /// The model that the first judge of the panel is asked by.
     pub(super) fn judge_model(&self) -> Option<&str> {
         self.seats.iter().find_map(|seat| match seat {
@@ -260,12 +255,8 @@ impl Worker {
             };
             self.seat_member(member, &scorer, reading, wanted)
         });
-        let seats = seats.collect();
-        let alarm = group.owner.as_ref().and_then(|owner| {
-            let known = catalogue.scorers.get(&(project.clone(), owner.id.to_string())).map(|known| &known.scorer);
-            Alarm::of(owner, known.or(Scorer::built_in(owner.kind, owner.id.as_str()).as_ref()))
-        });
-        Panel { seats, alarm }
+        let alarm = group.owner.as_ref().and_then(|owner| catalogue.alarm(project, owner));
+        Panel { seats: seats.collect(), alarm }
     }
 
     fn seat_member(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {
