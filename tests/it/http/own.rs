@@ -386,7 +386,7 @@ async fn built_in_patterns_are_enabled_for_the_project_and_no_other() {
         (json!({"enabledBuiltinPatterns": "pii-in-response"}), "enabledBuiltinPatterns must be a list"),
         (json!({"topicsEnabled": true}), "enabledBuiltinPatterns must be a list"),
     ] {
-        let text = refused(&caller.put(DEFAULTS, &wrong).await, 400).to_owned();
+        let text = refused(&caller.put(DEFAULTS, &wrong).await, 400);
         assert!(text.contains(part) && text.contains("prompt-leak"), "{text}");
     }
     assert_eq!(chosen(caller).await, json!(["secret-in-response"]), "a refusal changes nothing");
