@@ -66,7 +66,7 @@ statements! {
 pub struct SignalRow {
     /// Its id.
     pub id: SignalId,
-    /// What it is keyed by: `scorer-group:<id>`.
+    /// What it is keyed by: `scorer-group:<id>`, `online-eval:<id>`, `custom-eval:<id>`, or the key of a pattern.
     pub pattern_key: String,
     /// The agent concerned.
     pub agent: Option<Agent>,

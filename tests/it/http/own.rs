@@ -335,6 +335,29 @@ async fn an_external_scorer_raises_a_signal_where_it_flags_whatever_its_score() 
 }
 
 #[tokio::test]
+async fn a_built_in_scorer_watches_too_and_raises_a_signal_below_a_half() {
+    let server = Server::start().await;
+    let caller = &server.caller;
+    let id = made(caller, CUSTOM, &json!({"kind": "builtIn", "key": "run-completion", "enabled": true})).await;
+    let run = |id: &str, changes: Value| {
+        let mut span = json!({"name": "helper", "span_id": id, "session_id": "s", "input": "q", "latency_ms": 1});
+        span.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        span
+    };
+    caller.store(&run("fine", json!({"output": "Done."}))).await;
+    caller.store(&run("mute", json!({}))).await;
+    let failed = json!([{"name": "lookup", "output": "none", "success": false, "error": "timeout"}]);
+    caller.store(&run("half", json!({"output": "Done.", "tool_calls": failed}))).await;
+    assert_eq!(settle(&server).await["watched"], 3);
+    let raised = signals(caller, "all").await;
+    assert_eq!((raised.len(), &raised[0]["occurrenceCount"]), (1, &json!(1)), "{raised:?}");
+    assert_eq!(raised[0]["patternKey"], format!("custom-eval:{id}"));
+    let told = "Custom scorer \"Run completion\" scored this response 0.00 (below the 0.5 alert threshold): the run ended without an \
+                answer";
+    assert_eq!((&raised[0]["summary"], &raised[0]["occurrences"][0]["traceId"]), (&json!(told), &json!("mute")));
+}
+
+#[tokio::test]
 async fn built_in_patterns_are_enabled_for_the_project_and_no_other() {
     let server = Server::start().await;
     let caller = &server.caller;
