@@ -36,7 +36,9 @@ statements! {
     @bulk {
         OF_SESSIONS(1; session_id Text) = "SELECT d.session_id, d.group_id, d.group_name, d.revision, d.round, d.sequence,
                 d.rating, d.created_at, d.pass, d.scorecard_score, d.band, d.judge_model
-            FROM v JOIN verdicts d ON d.project_id = $1 AND d.session_id = v.session_id";
+            FROM v JOIN verdicts d ON d.project_id = $1 AND d.session_id = v.session_id
+            WHERE d.session_id >= ' ' OR NOT EXISTS (SELECT 1 FROM scorer_groups g WHERE g.project_id = d.project_id
+                AND g.group_id = d.group_id AND g.owner_kind IN ('pattern', 'custom'))";
     }
 }
 
@@ -177,7 +179,8 @@ impl Store {
     }
 }
 
-/// The latest verdict of each group on each session, where it has a rating; worst first.
+/// The latest verdict of each group on each session, where it has a rating; worst first. Scorers that watch do not rate; what they
+/// watch are single traces.
 pub(super) async fn latest_of<'a>(
     tx: &mut Tx,
     project: &ProjectId,

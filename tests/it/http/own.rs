@@ -112,6 +112,8 @@ async fn an_enabled_pattern_raises_a_signal_for_each_trace_that_it_matches_and_n
     assert_eq!(list(caller.get("/agent-monitoring/scorer-groups").await, "scorerGroups"), [] as [Value; 0]);
     assert_eq!(list(caller.get("/monitor/online-evaluators").await, "evaluators"), [] as [Value; 0]);
     assert_eq!(caller.scores("s").await, [] as [Value; 0]);
+    let traces = list(caller.get("/ingest/traces").await, "traces");
+    assert!(traces.len() == 2 && traces.iter().all(|row| row.get("judgeRating").is_none()), "{traces:?}");
     say(caller, "worse", "Sorry, sorry.").await;
     settle(&server).await;
     let signal = &signals(caller, "all").await[0];
