@@ -24,12 +24,13 @@ use crate::domain::outcome::Goodness;
 use crate::domain::own::{Alarm, FLAGGED, Owner};
 use crate::domain::scorer::Scorer;
 use crate::scorers::guard::Refusal;
-use crate::store::ReportRow;
+use crate::store::{ReportPlace, ReportRow};
 
 const CUSTOM: Kind = Kind::CUSTOM;
 
-/// The most events in one answer.
-const MOST_EVENTS: i64 = 500;
+/// How many events are listed where no limit is asked for, and the most that may be asked for.
+const DEFAULT_EVENTS: usize = 500;
+const MOST_EVENTS: usize = 1_000;
 
 /// A custom scorer as answers show it. The address is there for every kind, empty where there is none: readers insist on it.
 #[derive(Serialize)]
@@ -206,8 +207,9 @@ pub(super) async fn versions(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
+    asked: Asked,
 ) -> Result<Json<Versions>, ApiError> {
-    scorers::versions(&api, &project, CUSTOM, &id).await
+    scorers::versions(&api, &project, CUSTOM, &id, &asked).await
 }
 
 /// `POST /agent-monitoring/custom-evaluators/dry-run`: always answers 200, whatever comes of it.
@@ -240,6 +242,8 @@ pub(super) async fn dry_run(
 #[derive(Serialize)]
 pub(super) struct Events {
     events: Vec<Event>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// What it reported for one verdict.
@@ -294,8 +298,8 @@ impl Event {
     }
 }
 
-/// `GET /agent-monitoring/custom-evaluators/:id/events?window=24h|7d|30d`: what it reported as a member of groups and by itself,
-/// for conversations that ended within the window, the latest first.
+/// `GET /agent-monitoring/custom-evaluators/:id/events?window=24h|7d|30d&limit&cursor`: what it reported as a member of groups and
+/// by itself, for conversations that ended within the window, the latest first.
 pub(super) async fn events(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
@@ -312,6 +316,9 @@ pub(super) async fn events(
     let owner = Owner { kind: CUSTOM.member, id: ScorerId::trusted(id.clone()) };
     let alarms = versions.filter_map(|scorer| Some((scorer.version, Alarm::of(&owner, Some(&scorer))?))).collect();
     let since = window.start(api.clock.now());
-    let rows = api.store.reports_of_custom(&project, &id, since, MOST_EVENTS).await?;
-    Ok(Json(Events { events: rows.into_iter().map(|row| Event::of(row, &alarms)).collect() }))
+    let limit = asked.limit(DEFAULT_EVENTS, MOST_EVENTS)?;
+    let behind = asked.cursor()?.unwrap_or_else(ReportPlace::first);
+    let mut rows = api.store.reports_of_custom(&project, &id, since, &behind, limit + 1).await?;
+    let next = Next::cut(&mut rows, limit, ReportRow::place);
+    Ok(Json(Events { events: rows.into_iter().map(|row| Event::of(row, &alarms)).collect(), next }))
 }

@@ -16,6 +16,7 @@ mod evaluations;
 mod explain;
 mod groups;
 mod guard;
+mod headline;
 mod health;
 mod idempotency;
 mod judges;

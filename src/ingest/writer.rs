@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 
+use super::roster::Roster;
 use crate::clock::Clock;
 use crate::domain::ids::ProjectId;
 use crate::domain::merge::Fate;
@@ -79,11 +80,13 @@ impl Writer {
         let (inbox, jobs) = mpsc::channel(WAITING);
         let jobs = Arc::new(Mutex::new(jobs));
         let margins = Arc::new(Mutex::new(HashMap::new()));
+        let roster = Arc::new(Roster::default());
         for _ in 0..settings.writers.max(1) {
             let task = Task {
                 store: store.clone(),
                 clock: Arc::clone(clock),
                 margins: Arc::clone(&margins),
+                roster: Arc::clone(&roster),
                 spans_per_transaction: settings.spans_per_transaction,
                 trace_settle: settings.trace_settle,
             };
@@ -120,6 +123,7 @@ struct Task {
     store: Store,
     clock: Arc<dyn Clock>,
     margins: Arc<Mutex<HashMap<ProjectId, (Timestamp, Micros)>>>,
+    roster: Arc<Roster>,
     spans_per_transaction: usize,
     trace_settle: Micros,
 }
@@ -169,6 +173,9 @@ impl Task {
         }
         match self.store.ingest(&arrivals, self.clock.now()).await {
             Ok(receipts) => {
+                for arrival in &arrivals {
+                    self.note_agents(arrival).await;
+                }
                 for (done, receipt) in waiting.into_iter().zip(receipts) {
                     answer(done, Ok(receipt));
                 }
@@ -177,6 +184,9 @@ impl Task {
             Err(error) if arrivals.len() > 1 && !error.is_outage() => {
                 for (done, arrival) in waiting.into_iter().zip(arrivals) {
                     let alone = self.store.ingest(std::slice::from_ref(&arrival), self.clock.now()).await;
+                    if alone.is_ok() {
+                        self.note_agents(&arrival).await;
+                    }
                     answer(done, alone.map(|mut receipts| receipts.remove(0)));
                 }
             }
@@ -185,6 +195,14 @@ impl Task {
                     answer(done, Err(error.clone()));
                 }
             }
+        }
+    }
+
+    /// Spans are stored whether or not their agents can be listed.
+    async fn note_agents(&self, arrival: &Arrival) {
+        let noted = self.roster.note(&self.store, &arrival.project, &arrival.spans, self.clock.now()).await;
+        if let Err(error) = noted {
+            tracing::info!(project = %arrival.project, %error, "agents could not be noted; they will be when they send again");
         }
     }
 

@@ -50,6 +50,13 @@ pub struct PendingAction {
     position: i64,
 }
 
+impl PendingAction {
+    /// What tells it from all others of its project: its trace, the span that tells of it, and its place there.
+    pub fn key(&self) -> (TraceId, SpanId, i64) {
+        (self.trace_id.clone(), self.span_id.clone(), self.position)
+    }
+}
+
 /// A pending action with what its span tells of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingDetail {

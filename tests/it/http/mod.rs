@@ -19,6 +19,7 @@ mod milestone;
 mod operations;
 mod otlp;
 mod own;
+mod pages;
 mod rail;
 mod receivers;
 mod resweeps;

@@ -214,6 +214,10 @@ async fn as_a_member_a_pattern_ignores_that_it_watches_and_watches_all_the_same(
     assert_eq!((&swept["judged"], &swept["watched"]), (&json!(1), &json!(1)));
     let kinds: Vec<Value> = evaluations(caller, "u").await.into_iter().map(|it| it["kind"].clone()).collect();
     assert_eq!(kinds, ["group", "pattern"], "the group comes first");
+    let traces = list(caller.get("/ingest/traces").await, "traces");
+    let rated_by = |row: &Value| (row["judgeScores"].as_array().unwrap().len(), row["judgeName"].clone());
+    let headlines: Vec<(usize, Value)> = traces.iter().map(rated_by).collect();
+    assert_eq!(headlines, [(1, json!("G (group)")), (1, json!("G (group)"))], "what watches is no headline");
     let mut types: Vec<Value> = signals(caller, "all").await.into_iter().map(|it| it["type"].clone()).collect();
     types.sort_by_key(ToString::to_string);
     assert_eq!(types, ["custom_pattern_match", "scorer_group_low_score"]);
