@@ -230,6 +230,7 @@ fn pass_table(report: &PassReport, style: Style) -> String {
         ("wanted by a group", report.wanted),
         ("verdicts recorded", report.judged),
         ("without a score", report.unrated),
+        ("looked at by scorers on their own", report.watched),
         ("unchanged since their verdict", report.unchanged),
         ("put off", report.deferred),
         ("no longer wanted", report.withdrawn),

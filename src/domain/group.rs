@@ -113,7 +113,7 @@ pub struct OnlineProfile {
     pub idle_seconds: i64,
     /// The fewest turns of a session that is judged.
     pub min_turns: i64,
-    /// The agents that are scored, by id or name; all where `None`. Only judges by themselves select.
+    /// The agents that are scored, by id or name; all where `None`. Only scorers by themselves select.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<String>>,
 }

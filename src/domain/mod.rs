@@ -22,6 +22,7 @@ pub mod kpis;
 pub mod members;
 pub mod merge;
 pub mod outcome;
+pub mod own;
 pub mod pattern;
 pub mod period;
 pub mod plan;

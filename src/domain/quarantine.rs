@@ -2,7 +2,7 @@
 
 use super::group::Severity;
 use super::ids::{SessionId, TraceId};
-use super::signal::SignalDraft;
+use super::signal::{Polarity, SignalDraft};
 
 /// The type of a signal raised by a session that is held.
 pub const SESSION_QUARANTINED: &str = "session_quarantined";
@@ -50,7 +50,8 @@ pub struct Held {
 pub fn signal(session: &SessionId, reason: &str) -> SignalDraft {
     SignalDraft {
         pattern_key: "session-quarantine".to_owned(),
-        signal_type: SESSION_QUARANTINED,
+        signal_type: SESSION_QUARANTINED.to_owned(),
+        polarity: Polarity::Failure,
         severity: Severity::High,
         summary: format!(
             "Session {session} is quarantined: {reason}. What arrives for it is dropped until it is released; see that \

@@ -8,6 +8,7 @@ use super::conversation::Agent;
 use super::group::{MemberKind, Severity};
 use super::ids::{GroupId, SessionId, TraceId};
 use super::outcome::Outcome;
+use super::own::Alarm;
 use super::redact::Counts;
 use super::time::Timestamp;
 
@@ -91,6 +92,33 @@ impl MemberReport {
     }
 }
 
+/// In whose name a verdict is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Voice {
+    /// A group's, which rates.
+    Group,
+    /// That of a judge by itself, which rates too.
+    Judge {
+        /// The model that answered.
+        model: String,
+    },
+    /// That of a pattern or a custom scorer by itself, which watches: what it finds raises signals, and its rating says no more
+    /// than that.
+    Watch(Alarm),
+}
+
+impl Voice {
+    /// The model that answered, where it is a judge's.
+    pub fn judge_model(&self) -> Option<&str> {
+        if let Self::Judge { model } = self { Some(model) } else { None }
+    }
+
+    /// Whether it is that of a scorer which watches.
+    pub const fn watches(&self) -> bool {
+        matches!(self, Self::Watch(_))
+    }
+}
+
 #[cfg(test)]
 impl MemberReport {
     /// What a judge of that id said, for tests.
@@ -127,8 +155,8 @@ pub struct Verdict {
     pub group_name: String,
     /// The version of the group's recipe.
     pub group_version: i64,
-    /// The model that answered, where it is no group but a judge by itself.
-    pub judge_model: Option<String>,
+    /// In whose name it is told.
+    pub voice: Voice,
     /// The session, or the trace in its place.
     pub session: SessionId,
     /// What was read.
@@ -160,19 +188,15 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The same as the verdict of the judge that is the only member: in its own words.
+    /// The same as the verdict of the scorer that is the only member: in its own words.
     #[must_use]
-    pub fn of_judge(mut self, model: String) -> Self {
-        self.judge_model = Some(model);
-        if let Some(judge) = self.members.first() {
-            let said = judge.justification.as_deref().or(judge.outcome.reason());
-            self.composition.justification = said.unwrap_or_default().to_owned();
+    pub fn told_by(mut self, voice: Voice) -> Self {
+        if let Some(member) = self.members.first() {
+            let said = member.justification.as_deref().or(member.outcome.reason());
+            let detail = if voice.watches() { member.detail.as_str() } else { "" };
+            self.composition.justification = said.unwrap_or(detail).to_owned();
         }
+        self.voice = voice;
         self
-    }
-
-    /// What kind of thing says it, in words.
-    pub const fn scored_by(&self) -> &'static str {
-        if self.judge_model.is_some() { "Judge" } else { "Scorer group" }
     }
 }

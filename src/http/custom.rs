@@ -1,5 +1,6 @@
 //! Custom scorers: made, listed, edited, deleted, tried out, and what they reported lately.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -14,10 +15,13 @@ use super::body::JsonBody;
 use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::{Asked, Id};
-use super::scorers::{self, EDIT_TRIES, Kind, Versions};
+use super::scorers::{self, EDIT_TRIES, Kind, Versions, Watched};
 use super::wire::number;
 use crate::domain::custom::{BuiltIn, Check, CustomSpec, Language};
 use crate::domain::group::Severity;
+use crate::domain::ids::ScorerId;
+use crate::domain::outcome::Goodness;
+use crate::domain::own::{Alarm, FLAGGED, Owner};
 use crate::domain::scorer::Scorer;
 use crate::scorers::guard::Refusal;
 use crate::store::{ReportPlace, ReportRow};
@@ -59,8 +63,8 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(scorer: &Scorer) -> Result<Self, ApiError> {
-        let spec: CustomSpec = scorers::spec(scorer)?;
+    fn of(watched: Watched<CustomSpec>) -> Self {
+        let Watched { scorer, spec, .. } = watched;
         let kind = spec.check.kind();
         let mut shown = Self {
             id: scorer.id.to_string(),
@@ -97,7 +101,7 @@ impl Shown {
                 shown.from = from.map(crate::domain::time::Timestamp::iso);
             }
         }
-        Ok(shown)
+        shown
     }
 }
 
@@ -108,8 +112,8 @@ pub(super) struct One {
 }
 
 impl One {
-    fn of(scorer: &Scorer) -> Result<Json<Self>, ApiError> {
-        Ok(Json(Self { evaluator: Shown::of(scorer)? }))
+    fn of(watched: Watched<CustomSpec>) -> Json<Self> {
+        Json(Self { evaluator: Shown::of(watched) })
     }
 }
 
@@ -144,8 +148,8 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<One>), ApiError> {
     let spec = CustomSpec::create(&body)?;
     check(&api, &spec.check).await?;
-    let saved = scorers::create(&api, &project, CUSTOM, &spec.name, &spec).await?;
-    Ok((StatusCode::CREATED, One::of(&saved)?))
+    let saved = scorers::create_watching(&api, &project, CUSTOM, &spec).await?;
+    Ok((StatusCode::CREATED, One::of(saved)))
 }
 
 /// `GET /agent-monitoring/custom-evaluators`: newest first.
@@ -156,7 +160,8 @@ pub(super) async fn list(
 ) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, CUSTOM.member).await?;
     let (saved, next) = page::of(saved, &asked, scorers::place)?;
-    Ok(Json(Many { evaluators: saved.iter().map(Shown::of).collect::<Result<_, _>>()?, next }))
+    let saved = scorers::watching(&api, &project, CUSTOM, saved).await?;
+    Ok(Json(Many { evaluators: saved.into_iter().map(Shown::of).collect(), next }))
 }
 
 /// `GET /agent-monitoring/custom-evaluators/:id`.
@@ -165,7 +170,7 @@ pub(super) async fn read(
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<Json<One>, ApiError> {
-    One::of(&scorers::read(&api, &project, CUSTOM, &id).await?)
+    Ok(One::of(scorers::read_watching(&api, &project, CUSTOM, &id).await?))
 }
 
 /// `PUT /agent-monitoring/custom-evaluators/:id`: a sparse patch.
@@ -176,15 +181,13 @@ pub(super) async fn update(
     JsonBody(patch): JsonBody,
 ) -> Result<Json<One>, ApiError> {
     for _ in 0..EDIT_TRIES {
-        let stored = scorers::read(&api, &project, CUSTOM, &id).await?;
-        let before: CustomSpec = scorers::spec(&stored)?;
-        let spec = before.patched(&patch)?;
-        if spec.check != before.check {
+        let stored: Watched<CustomSpec> = scorers::read_watching(&api, &project, CUSTOM, &id).await?;
+        let spec = stored.spec.patched(&patch)?;
+        if spec.check != stored.spec.check {
             check(&api, &spec.check).await?;
         }
-        let draft = scorers::draft(CUSTOM, &spec.name, &spec)?;
-        if let Some(saved) = api.store.update_scorer(&project, &stored, &draft, api.clock.now()).await? {
-            return One::of(&saved);
+        if let Some(saved) = scorers::save_watching(&api, &project, CUSTOM, &stored, &spec).await? {
+            return Ok(One::of(saved));
         }
     }
     Err(scorers::outrun())
@@ -223,7 +226,7 @@ pub(super) async fn dry_run(
         Err((error, latency_ms)) => Json(json!({"ok": false, "error": error, "latencyMs": latency_ms})),
         Ok(run) => {
             let mut response = json!({"matches": run.matches});
-            let only_matches = ["flagged", "clean"].contains(&run.opinion.detail.as_str());
+            let only_matches = [FLAGGED, "clean"].contains(&run.opinion.detail.as_str());
             if let Some(goodness) = run.opinion.outcome.goodness().filter(|_| !only_matches) {
                 response["score"] = number(goodness.get());
             }
@@ -251,12 +254,15 @@ struct Event {
     /// Null where a single trace was scored.
     session_id: Option<String>,
     trace_id: String,
-    group_id: String,
-    group_name: String,
+    /// Null where it watched by itself.
+    group_id: Option<String>,
+    group_name: Option<String>,
     version: Option<i64>,
     outcome: String,
     /// 0-1 where it scored.
     score: Option<Value>,
+    /// Whether that is what it alerts by on its own; null where it did not score, or its version is not known any more.
+    matched: Option<bool>,
     /// Why it did not.
     reason: Option<String>,
     detail: String,
@@ -267,17 +273,22 @@ struct Event {
     created_at: String,
 }
 
-impl From<ReportRow> for Event {
-    fn from(row: ReportRow) -> Self {
+impl Event {
+    fn of(row: ReportRow, alarms: &BTreeMap<i64, Alarm>) -> Self {
+        let goodness = row.goodness.and_then(Goodness::new);
+        let alarm = row.version.and_then(|version| alarms.get(&version));
+        let matched = alarm.filter(|_| goodness.is_some()).map(|alarm| alarm.rings(goodness, row.facts.as_ref()));
+        let (group_id, group_name) = row.group.map(|(id, name)| (String::from(id), name)).unzip();
         Self {
             id: row.verdict.into(),
             session_id: (!row.session.is_trace()).then(|| row.session.into()),
             trace_id: row.trace.into(),
-            group_id: row.group.into(),
-            group_name: row.group_name,
+            group_id,
+            group_name,
             version: row.version,
             outcome: row.outcome,
             score: row.goodness.map(number),
+            matched,
             reason: row.reason,
             detail: row.detail,
             justification: row.justification,
@@ -287,8 +298,8 @@ impl From<ReportRow> for Event {
     }
 }
 
-/// `GET /agent-monitoring/custom-evaluators/:id/events?window=24h|7d|30d&limit&cursor`: what it reported as a member of groups, for
-/// conversations that ended within the window, the latest first.
+/// `GET /agent-monitoring/custom-evaluators/:id/events?window=24h|7d|30d&limit&cursor`: what it reported as a member of groups and
+/// by itself, for conversations that ended within the window, the latest first.
 pub(super) async fn events(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
@@ -296,13 +307,18 @@ pub(super) async fn events(
     asked: Asked,
 ) -> Result<Json<Events>, ApiError> {
     let window = asked.window()?;
-    if Scorer::built_in(CUSTOM.member, &id).is_none() {
+    let built_in = Scorer::built_in(CUSTOM.member, &id);
+    if built_in.is_none() {
         scorers::read(&api, &project, CUSTOM, &id).await?;
     }
+    let history = api.store.scorer_history(&project, CUSTOM.member, &id).await?;
+    let versions = built_in.into_iter().chain(history.into_iter().flat_map(|history| history.versions));
+    let owner = Owner { kind: CUSTOM.member, id: ScorerId::trusted(id.clone()) };
+    let alarms = versions.filter_map(|scorer| Some((scorer.version, Alarm::of(&owner, Some(&scorer))?))).collect();
     let since = window.start(api.clock.now());
     let limit = asked.limit(DEFAULT_EVENTS, MOST_EVENTS)?;
     let behind = asked.cursor()?.unwrap_or_else(ReportPlace::first);
     let mut rows = api.store.reports_of_custom(&project, &id, since, &behind, limit + 1).await?;
     let next = Next::cut(&mut rows, limit, ReportRow::place);
-    Ok(Json(Events { events: rows.into_iter().map(Event::from).collect(), next }))
+    Ok(Json(Events { events: rows.into_iter().map(|row| Event::of(row, &alarms)).collect(), next }))
 }

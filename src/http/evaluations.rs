@@ -1,4 +1,4 @@
-//! What was made of a single trace: the verdicts of groups, and of judges by themselves.
+//! What was made of a single trace: the verdicts of groups, and of scorers by themselves.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use super::error::ApiError;
 use super::request::Id;
 use super::scores::MemberShown;
 use super::wire::number;
+use crate::domain::group::MemberKind;
 use crate::domain::ids::{SessionId, TraceId};
 use crate::store::VerdictRow;
 
@@ -21,9 +22,9 @@ use crate::store::VerdictRow;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Evaluation {
-    /// `group` or `judge`.
+    /// `group`, or what kind of scorer it is that scored by itself: `judge`, `pattern` or `custom`.
     kind: &'static str,
-    /// The group, or the judge's profile.
+    /// The group, the judge's profile, or the pattern or custom scorer.
     id: String,
     name: String,
     /// Null where there is no score; the justification says why.
@@ -53,7 +54,7 @@ struct Blend {
 
 impl From<VerdictRow> for Evaluation {
     fn from(verdict: VerdictRow) -> Self {
-        let is_group = verdict.judge_model.is_none();
+        let is_group = verdict.owner.is_none();
         let blend = Blend {
             aggregation: verdict.aggregation.as_str(),
             mean: verdict.mean,
@@ -62,8 +63,11 @@ impl From<VerdictRow> for Evaluation {
             pass: verdict.pass,
         };
         Self {
-            kind: if is_group { "group" } else { "judge" },
-            id: verdict.group.into(),
+            kind: verdict.owner.as_ref().map_or("group", |owner| owner.kind.as_str()),
+            id: match verdict.owner {
+                Some(owner) if owner.kind != MemberKind::Judge => owner.id.into(),
+                _ => verdict.group.into(),
+            },
             name: verdict.group_name,
             rating: verdict.rating.map(number),
             justification: verdict.justification,
@@ -83,8 +87,8 @@ pub(super) struct Evaluations {
     evaluations: Vec<Evaluation>,
 }
 
-/// `GET /agent-monitoring/traces/:id/evaluations`: groups first, then judges, the worst rating first among each. The trace is
-/// named by its own id, or by that of any of its spans.
+/// `GET /agent-monitoring/traces/:id/evaluations`: groups first, then judges, patterns and custom scorers by themselves, the
+/// worst rating first among each. The trace is named by its own id, or by that of any of its spans.
 pub(super) async fn of_trace(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
@@ -100,7 +104,7 @@ pub(super) async fn of_trace(
     // The latest come first.
     let mut latest: Vec<VerdictRow> = verdicts.into_iter().filter(|it| seen.insert(it.group.clone())).collect();
     latest.sort_by(|a, b| {
-        let place = |it: &VerdictRow| (it.judge_model.is_some(), it.rating.is_none());
+        let place = |it: &VerdictRow| (it.owner.as_ref().map(|owner| owner.kind), it.rating.is_none());
         let ratings = a.rating.unwrap_or_default().total_cmp(&b.rating.unwrap_or_default());
         place(a).cmp(&place(b)).then(ratings).then_with(|| a.group_name.cmp(&b.group_name))
     });

@@ -109,7 +109,7 @@ pub(super) async fn create(
     let wanted = online_evaluators::wanted(&edit, &edit.spec.name, None);
     let now = api.clock.now();
     let since = considered_since(&api, now);
-    let (judge, profile) = api.store.create_judge(&project, &draft, wanted.as_ref(), now, since).await?;
+    let (judge, profile) = api.store.create_live_scorer(&project, &draft, wanted.as_ref(), now, since).await?;
     Ok((StatusCode::CREATED, One::of(&judge, profile)?))
 }
 
@@ -121,8 +121,8 @@ pub(super) async fn list(
 ) -> Result<Json<Many>, ApiError> {
     let saved = api.store.scorers(&project, JUDGES.member).await?;
     let (saved, next) = page::of(saved, &asked, scorers::place)?;
-    let profiles = api.store.profiles(&project).await?.into_iter();
-    let mut profiles: BTreeMap<ScorerId, Profile> = profiles.map(|it| (it.judge.clone(), it)).collect();
+    let profiles = api.store.profiles(&project, MemberKind::Judge).await?.into_iter();
+    let mut profiles: BTreeMap<ScorerId, Profile> = profiles.map(|it| (it.owner.id.clone(), it)).collect();
     let shown = saved.iter().map(|judge| Shown::of(judge, profiles.remove(&judge.id)));
     Ok(Json(Many { judge_scorers: shown.collect::<Result<_, _>>()?, next }))
 }
@@ -134,7 +134,7 @@ pub(super) async fn read(
     Id(id): Id,
 ) -> Result<Json<One>, ApiError> {
     let judge = scorers::read(&api, &project, JUDGES, &id).await?;
-    let profile = api.store.profile_of_judge(&project, &judge.id).await?;
+    let profile = api.store.profile_of(&project, &scorers::owner(&judge)).await?;
     One::of(&judge, profile)
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn update(
     for _ in 0..EDIT_TRIES {
         let judge = scorers::read(&api, &project, JUDGES, &id).await?;
         let stored: JudgeSpec = scorers::spec(&judge)?;
-        let profile = api.store.profile_of_judge(&project, &judge.id).await?;
+        let profile = api.store.profile_of(&project, &scorers::owner(&judge)).await?;
         let edit = JudgeEdit::patched(&stored, profile.as_ref().and_then(Profile::online), &patch)?;
         if let Some(objection) = groups.iter().find_map(|group| objection(group, &id, &stored, &edit.spec)) {
             return Err(ApiError::conflict(objection));
@@ -165,7 +165,7 @@ pub(super) async fn update(
         let wanted = online_evaluators::wanted(&edit, &stored.name, profile.as_ref());
         let (now, from) = (api.clock.now(), (&judge, profile.as_ref()));
         let since = considered_since(&api, now);
-        let saved = api.store.update_judge(&project, from, draft.as_ref(), wanted.as_ref(), now, since).await?;
+        let saved = api.store.update_live_scorer(&project, from, draft.as_ref(), wanted.as_ref(), now, since).await?;
         if let Some((judge, profile)) = saved {
             return One::of(&judge, profile);
         }

@@ -68,9 +68,14 @@ impl Page {
     fn vitals(&mut self, vitals: &Vitals) {
         let stalled = i32::from(vitals.stalled().is_some());
         self.gauge("afterword_sweep_stalled", "Whether a loop of the sweep gives no sign of life.", stalled);
-        let verdicts = vitals.endings().filter(|(name, _)| matches!(*name, "rated" | "unrated"));
-        self.counter("afterword_verdicts_total", "Verdicts recorded, with a rating or without.", "kind", verdicts);
-        let tries = vitals.endings().filter(|(name, _)| !matches!(*name, "rated" | "unrated"));
+        let verdicts = vitals.endings().filter(|(name, _)| matches!(*name, "rated" | "unrated" | "watched"));
+        self.counter(
+            "afterword_verdicts_total",
+            "Verdicts recorded: with a rating, without, and of scorers that only watch.",
+            "kind",
+            verdicts,
+        );
+        let tries = vitals.endings().filter(|(name, _)| !matches!(*name, "rated" | "unrated" | "watched"));
         self.counter("afterword_tries_total", "Tries that ended without a verdict.", "ending", tries);
         self.counter("afterword_judge_calls_total", "Judge calls, by how they ended.", "outcome", vitals.calls());
         let name = "afterword_sweep_duration_seconds";

@@ -17,7 +17,7 @@ use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES, Kind};
 use super::wire::number;
-use crate::domain::group::{OnlineProfile, Scope, Severity};
+use crate::domain::group::{MemberKind, OnlineProfile, Scope, Severity};
 use crate::domain::ids::{GroupId, ProjectId};
 use crate::domain::judge::online::{NEEDS_EXPECTED, name_after, read as read_profile};
 use crate::domain::judge::{JudgeEdit, JudgeSpec};
@@ -88,11 +88,11 @@ struct Evaluator {
 }
 
 impl From<Profile> for Evaluator {
-    fn from(Profile { judge, saved }: Profile) -> Self {
+    fn from(Profile { owner, saved }: Profile) -> Self {
         Self {
             id: saved.id.into(),
             name: saved.spec.name,
-            evaluation_settings_id: judge.into(),
+            evaluation_settings_id: owner.id.into(),
             chosen: saved.spec.online.map(Chosen::from),
             created_at: saved.created_at.iso(),
         }
@@ -125,7 +125,7 @@ pub(super) async fn list(
     asked: Asked,
 ) -> Result<Json<Many>, ApiError> {
     let place = |it: &Profile| Place { at: it.saved.created_at, id: it.saved.id.to_string() };
-    let (profiles, next) = page::of(api.store.profiles(&project).await?, &asked, place)?;
+    let (profiles, next) = page::of(api.store.profiles(&project, MemberKind::Judge).await?, &asked, place)?;
     Ok(Json(Many { evaluators: profiles.into_iter().map(Evaluator::from).collect(), next }))
 }
 
@@ -168,14 +168,14 @@ pub(super) async fn create(
             return Err(ApiError::conflict(NEEDS_EXPECTED));
         }
         let wanted = WantedProfile { name: name.clone().unwrap_or_else(|| judge.name.clone()), online: online.clone() };
-        let (now, profile) = (api.clock.now(), api.store.profile_of_judge(&project, &judge.id).await?);
+        let (now, profile) = (api.clock.now(), api.store.profile_of(&project, &scorers::owner(&judge)).await?);
         let saved = if profile.is_some() {
             let copy = JudgeSpec { name: wanted.name.clone(), ..edit.spec };
             let draft = scorers::draft(Kind::JUDGE, &copy.name, &copy)?;
-            api.store.create_judge(&project, &draft, Some(&wanted), now, considered_since(&api, now)).await?.1
+            api.store.create_live_scorer(&project, &draft, Some(&wanted), now, considered_since(&api, now)).await?.1
         } else {
             let since = considered_since(&api, now);
-            let saved = api.store.update_judge(&project, (&judge, None), None, Some(&wanted), now, since).await?;
+            let saved = api.store.update_live_scorer(&project, (&judge, None), None, Some(&wanted), now, since).await?;
             saved.and_then(|(_, profile)| profile)
         };
         if let Some(saved) = saved {
@@ -194,11 +194,11 @@ pub(super) async fn update(
 ) -> Result<Json<One>, ApiError> {
     for _ in 0..EDIT_TRIES {
         let profile = stored(&api, &project, id.clone()).await?;
-        let judge = scorers::read(&api, &project, Kind::JUDGE, profile.judge.as_str()).await?;
+        let judge = scorers::read(&api, &project, Kind::JUDGE, profile.owner.id.as_str()).await?;
         let mut problems = Problems::none();
         let fields: &Map<String, Value> = problems.object(&patch);
         let name = given_name(&patch, &mut problems).unwrap_or_else(|| profile.saved.spec.name.clone());
-        let other = fields.get("evaluationSettingsId").filter(|it| it.as_str() != Some(profile.judge.as_str()));
+        let other = fields.get("evaluationSettingsId").filter(|it| it.as_str() != Some(profile.owner.id.as_str()));
         problems.unless(other.is_none(), || {
             "evaluationSettingsId can't be changed: delete this evaluator, and make one for the other judge".to_owned()
         });
@@ -210,7 +210,7 @@ pub(super) async fn update(
         let now = api.clock.now();
         let wanted = edit.online.map(|online| WantedProfile { name, online });
         let (from, since) = ((&judge, Some(&profile)), considered_since(&api, now));
-        let saved = api.store.update_judge(&project, from, None, wanted.as_ref(), now, since).await?;
+        let saved = api.store.update_live_scorer(&project, from, None, wanted.as_ref(), now, since).await?;
         if let Some((_, Some(saved))) = saved {
             return Ok(Json(One { evaluator: saved.into() }));
         }
@@ -335,7 +335,7 @@ pub(super) async fn calibration(
     let now = api.clock.now();
     let since = match Window::from_name(&window) {
         Some(window) => window.start(now),
-        None => rubric_since(&scorers::read(&api, &project, Kind::JUDGE, profile.judge.as_str()).await?, now),
+        None => rubric_since(&scorers::read(&api, &project, Kind::JUDGE, profile.owner.id.as_str()).await?, now),
     };
     let ratings = api.store.ratings(&project, &profile.saved.id, since, now).await?;
     Ok(Json(Calibration {

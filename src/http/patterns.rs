@@ -1,5 +1,6 @@
 //! Patterns: made, listed, edited, deleted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -14,11 +15,12 @@ use super::body::JsonBody;
 use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::{Asked, Id};
-use super::scorers::{self, Kind, Versions};
+use super::scorers::{self, EDIT_TRIES, Kind, Versions, Watched};
 use super::wire::number;
 use crate::domain::group::Severity;
-use crate::domain::pattern::{Condition, PatternSpec, Source, Template, template, templates};
-use crate::domain::scorer::Scorer;
+use crate::domain::ids::ProjectId;
+use crate::domain::pattern::{self, Condition, PatternSpec, Source, Template, template, templates};
+use crate::store::SignalCounts;
 
 const PATTERNS: Kind = Kind::PATTERN;
 
@@ -52,16 +54,17 @@ struct Shown {
     read_only: bool,
     created_at: String,
     updated_at: String,
+    #[serde(flatten)]
+    counts: Option<SignalCounts>,
 }
 
 impl Shown {
-    fn of(scorer: &Scorer) -> Result<Self, ApiError> {
-        let spec: PatternSpec = scorers::spec(scorer)?;
-        Ok(Self {
+    fn of(watched: Watched<PatternSpec>, counts: Option<SignalCounts>) -> Self {
+        let Watched { scorer, spec, .. } = watched;
+        Self {
             id: scorer.id.to_string(),
             workspace_id: "local",
-            // By its id, not its name: the key must survive a new name, and two patterns may share one.
-            key: format!("custom:{}", scorer.id),
+            key: pattern::key(scorer.id.as_str()),
             name: spec.name,
             description: spec.description,
             category: spec.category,
@@ -81,7 +84,8 @@ impl Shown {
             read_only: false,
             created_at: scorer.created_at.iso(),
             updated_at: scorer.updated_at.iso(),
-        })
+            counts,
+        }
     }
 }
 
@@ -110,10 +114,12 @@ struct TemplateShown {
     scope_mode: &'static str,
     agent_ids: [&'static str; 0],
     read_only: bool,
+    #[serde(flatten)]
+    counts: Option<SignalCounts>,
 }
 
-impl From<&'static Template> for TemplateShown {
-    fn from(template: &'static Template) -> Self {
+impl TemplateShown {
+    fn of(template: &'static Template, enabled: bool, counts: Option<SignalCounts>) -> Self {
         Self {
             id: template.key,
             workspace_id: "local",
@@ -130,11 +136,12 @@ impl From<&'static Template> for TemplateShown {
             rule_spec: template.rules,
             severity: template.severity,
             polarity: "failure",
-            enabled: false,
+            enabled,
             sample_rate: 1,
             scope_mode: "all",
             agent_ids: [],
             read_only: true,
+            counts,
         }
     }
 }
@@ -154,8 +161,8 @@ pub(super) struct One {
 }
 
 impl One {
-    fn of(scorer: &Scorer) -> Result<Json<Self>, ApiError> {
-        Ok(Json(Self { pattern: Either::Custom(Box::new(Shown::of(scorer)?)) }))
+    fn of(watched: Watched<PatternSpec>) -> Json<Self> {
+        Json(Self { pattern: Either::Custom(Box::new(Shown::of(watched, None))) })
     }
 }
 
@@ -172,9 +179,18 @@ fn refuse_template(id: &str) -> Result<(), ApiError> {
     match template(id) {
         None => Ok(()),
         Some(_) => Err(ApiError::conflict(format!(
-            "\"{id}\" is a built-in pattern, which can't be changed or deleted; make a pattern of your own instead"
+            "\"{id}\" is a built-in pattern, which can't be changed or deleted; enable it under \
+             settings/monitoring-defaults, or make a pattern of your own instead"
         ))),
     }
+}
+
+/// The keys of the built-in patterns that watch the project's traffic, in the order of lists.
+pub(super) async fn watching_built_ins(api: &Api, project: &ProjectId) -> Result<Vec<&'static str>, ApiError> {
+    let profiles = api.store.profiles(project, PATTERNS.member).await?;
+    let live: BTreeSet<&str> =
+        profiles.iter().filter(|profile| profile.is_live()).map(|profile| profile.owner.id.as_str()).collect();
+    Ok(templates().iter().map(|template| template.key).filter(|key| live.contains(key)).collect())
 }
 
 /// `POST /monitor/patterns`.
@@ -184,8 +200,8 @@ pub(super) async fn create(
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<One>), ApiError> {
     let spec = PatternSpec::create(&body)?;
-    let saved = scorers::create(&api, &project, PATTERNS, &spec.name, &spec).await?;
-    Ok((StatusCode::CREATED, One::of(&saved)?))
+    let saved = scorers::create_watching(&api, &project, PATTERNS, &spec).await?;
+    Ok((StatusCode::CREATED, One::of(saved)))
 }
 
 /// `GET /monitor/patterns`: the built-in ones, which no limit counts, then the project's own, newest first.
@@ -194,13 +210,41 @@ pub(super) async fn list(
     Caller(project): Caller,
     asked: Asked,
 ) -> Result<Json<Many>, ApiError> {
-    let saved = api.store.scorers(&project, PATTERNS.member).await?;
-    let (saved, next) = page::of(saved, &asked, scorers::place)?;
-    let is_first = asked.get("cursor").is_none();
-    let built_in = templates().iter().filter(|_| is_first);
-    let built_in = built_in.map(|template| Ok(Either::BuiltIn(Box::new(template.into()))));
-    let own = saved.iter().map(|scorer| Ok(Either::Custom(Box::new(Shown::of(scorer)?))));
-    Ok(Json(Many { patterns: built_in.chain(own).collect::<Result<_, ApiError>>()?, next }))
+    Ok(Json(page_of(&api, &project, &asked, |_| None).await?))
+}
+
+/// `GET /agent-monitoring/patterns`: the same, each with how many signals it has.
+pub(super) async fn list_with_counts(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
+    let counts = api.store.signal_counts(&project).await?;
+    let of = |key: &str| Some(counts.get(key).copied().unwrap_or_default());
+    Ok(Json(page_of(&api, &project, &asked, of).await?))
+}
+
+async fn page_of(
+    api: &Api,
+    project: &ProjectId,
+    asked: &Asked,
+    counts: impl Fn(&str) -> Option<SignalCounts>,
+) -> Result<Many, ApiError> {
+    let saved = api.store.scorers(project, PATTERNS.member).await?;
+    let (saved, next) = page::of(saved, asked, scorers::place)?;
+    let mut patterns = Vec::new();
+    if asked.get("cursor").is_none() {
+        let watching = watching_built_ins(api, project).await?;
+        patterns.extend(templates().iter().map(|template| {
+            let enabled = watching.contains(&template.key);
+            Either::BuiltIn(Box::new(TemplateShown::of(template, enabled, counts(template.key))))
+        }));
+    }
+    for watched in scorers::watching(api, project, PATTERNS, saved).await? {
+        let counts = counts(&pattern::key(watched.scorer.id.as_str()));
+        patterns.push(Either::Custom(Box::new(Shown::of(watched, counts))));
+    }
+    Ok(Many { patterns, next })
 }
 
 /// `GET /monitor/patterns/:id`.
@@ -210,9 +254,11 @@ pub(super) async fn read(
     Id(id): Id,
 ) -> Result<Json<One>, ApiError> {
     if let Some(template) = template(&id) {
-        return Ok(Json(One { pattern: Either::BuiltIn(Box::new(template.into())) }));
+        let enabled = watching_built_ins(&api, &project).await?.contains(&template.key);
+        let shown = TemplateShown::of(template, enabled, None);
+        return Ok(Json(One { pattern: Either::BuiltIn(Box::new(shown)) }));
     }
-    One::of(&scorers::read(&api, &project, PATTERNS, &id).await?)
+    Ok(One::of(scorers::read_watching(&api, &project, PATTERNS, &id).await?))
 }
 
 /// `PUT /agent-monitoring/patterns/:id`: a sparse patch.
@@ -223,11 +269,14 @@ pub(super) async fn update(
     JsonBody(patch): JsonBody,
 ) -> Result<Json<One>, ApiError> {
     refuse_template(&id)?;
-    let edited = scorers::update(&api, &project, PATTERNS, &id, |stored: PatternSpec| {
-        let spec = stored.patched(&patch)?;
-        Ok((spec.name.clone(), spec))
-    });
-    One::of(&edited.await?)
+    for _ in 0..EDIT_TRIES {
+        let stored: Watched<PatternSpec> = scorers::read_watching(&api, &project, PATTERNS, &id).await?;
+        let spec = stored.spec.patched(&patch)?;
+        if let Some(saved) = scorers::save_watching(&api, &project, PATTERNS, &stored, &spec).await? {
+            return Ok(One::of(saved));
+        }
+    }
+    Err(scorers::outrun())
 }
 
 /// `DELETE /agent-monitoring/patterns/:id`.

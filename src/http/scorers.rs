@@ -1,6 +1,7 @@
 //! What the routes of every kind of scorer share: saving, reading, editing and deleting specs in the catalogue.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -13,10 +14,11 @@ use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::Asked;
 use crate::domain::group::MemberKind;
-use crate::domain::ids::ProjectId;
+use crate::domain::ids::{ProjectId, ScorerId};
+use crate::domain::own::{Owner, Watching};
 use crate::domain::scorer::Scorer;
 use crate::domain::time::Timestamp;
-use crate::store::{Place, ScorerDraft, ScorerHistory};
+use crate::store::{Place, Profile, ScorerDraft, ScorerHistory, WantedProfile};
 
 /// A kind of scorer, and what its routes say where there is none.
 #[derive(Debug, Clone, Copy)]
@@ -65,15 +67,9 @@ pub(super) fn place(scorer: &Scorer) -> Place {
     Place { at: scorer.created_at, id: scorer.id.to_string() }
 }
 
-/// Saves a new one.
-pub(super) async fn create(
-    api: &Api,
-    project: &ProjectId,
-    kind: Kind,
-    name: &str,
-    spec: &impl Serialize,
-) -> Result<Scorer, ApiError> {
-    Ok(api.store.create_scorer(project, &draft(kind, name, spec)?, api.clock.now()).await?)
+/// The scorer as whoever a group of one may belong to.
+pub(super) fn owner(scorer: &Scorer) -> Owner {
+    Owner { kind: scorer.kind, id: scorer.id.clone() }
 }
 
 /// The one of that id.
@@ -81,24 +77,83 @@ pub(super) async fn read(api: &Api, project: &ProjectId, kind: Kind, id: &str) -
     api.store.scorer(project, kind.member, id).await?.ok_or_else(|| kind.not_found())
 }
 
-/// Edits the one of that id: `edit` makes the next spec, and its name, from the stored one, and is asked again where somebody
-/// else was faster.
-pub(super) async fn update<S: DeserializeOwned + Serialize>(
+/// A scorer that may watch on its own, as it is stored.
+pub(super) struct Watched<S> {
+    pub(super) scorer: Scorer,
+    profile: Option<Profile>,
+    /// What people chose; it is enabled where it does watch.
+    pub(super) spec: S,
+}
+
+impl<S: DeserializeOwned + Watching> Watched<S> {
+    pub(super) fn new(scorer: Scorer, profile: Option<Profile>) -> Result<Self, ApiError> {
+        let is_live = profile.as_ref().is_some_and(Profile::is_live);
+        let spec = spec::<S>(&scorer)?.turned(is_live);
+        Ok(Self { scorer, profile, spec })
+    }
+}
+
+/// Saves a new one that watches on its own, or does not.
+pub(super) async fn create_watching<S: DeserializeOwned + Serialize + Watching>(
+    api: &Api,
+    project: &ProjectId,
+    kind: Kind,
+    spec: &S,
+) -> Result<Watched<S>, ApiError> {
+    let (draft, wanted) = (draft(kind, spec.name(), spec)?, wanted(spec, None));
+    let now = api.clock.now();
+    let saved = api.store.create_live_scorer(project, &draft, wanted.as_ref(), now, now).await?;
+    Watched::new(saved.0, saved.1)
+}
+
+/// The one of that id.
+pub(super) async fn read_watching<S: DeserializeOwned + Watching>(
     api: &Api,
     project: &ProjectId,
     kind: Kind,
     id: &str,
-    edit: impl Fn(S) -> Result<(String, S), ApiError>,
-) -> Result<Scorer, ApiError> {
-    for _ in 0..EDIT_TRIES {
-        let stored = read(api, project, kind, id).await?;
-        let (name, next) = edit(spec(&stored)?)?;
-        let draft = draft(kind, &name, &next)?;
-        if let Some(saved) = api.store.update_scorer(project, &stored, &draft, api.clock.now()).await? {
-            return Ok(saved);
-        }
-    }
-    Err(outrun())
+) -> Result<Watched<S>, ApiError> {
+    let scorer = read(api, project, kind, id).await?;
+    let profile = api.store.profile_of(project, &owner(&scorer)).await?;
+    Watched::new(scorer, profile)
+}
+
+/// All of `saved`, with what they watch.
+pub(super) async fn watching<S: DeserializeOwned + Watching>(
+    api: &Api,
+    project: &ProjectId,
+    kind: Kind,
+    saved: Vec<Scorer>,
+) -> Result<Vec<Watched<S>>, ApiError> {
+    let profiles = api.store.profiles(project, kind.member).await?.into_iter();
+    let mut profiles: BTreeMap<ScorerId, Profile> = profiles.map(|it| (it.owner.id.clone(), it)).collect();
+    let watched = |scorer: Scorer| {
+        let profile = profiles.remove(&scorer.id);
+        Watched::new(scorer, profile)
+    };
+    saved.into_iter().map(watched).collect()
+}
+
+/// Saves an edit of `stored` as its next version, and what it watches with it. `None`: somebody else was faster.
+pub(super) async fn save_watching<S: DeserializeOwned + Serialize + Watching>(
+    api: &Api,
+    project: &ProjectId,
+    kind: Kind,
+    stored: &Watched<S>,
+    spec: &S,
+) -> Result<Option<Watched<S>>, ApiError> {
+    let draft = draft(kind, spec.name(), spec)?;
+    let wanted = wanted(spec, stored.profile.as_ref());
+    let (from, now) = ((&stored.scorer, stored.profile.as_ref()), api.clock.now());
+    let saved = api.store.update_live_scorer(project, from, Some(&draft), wanted.as_ref(), now, now).await?;
+    saved.map(|(scorer, profile)| Watched::new(scorer, profile)).transpose()
+}
+
+/// The profile that a spec asks for. One that was there stays when it is turned off, so that turning it on again samples the
+/// same traces.
+fn wanted(spec: &impl Watching, stored: Option<&Profile>) -> Option<WantedProfile> {
+    let online = spec.profile();
+    (online.enabled || stored.is_some()).then(|| WantedProfile { name: spec.name().to_owned(), online })
 }
 
 /// Every version of a scorer.

@@ -85,6 +85,10 @@ struct Occurrence {
     threshold: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     justification: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_preview: Option<String>,
 }
 
 impl Occurrence {
@@ -93,12 +97,13 @@ impl Occurrence {
             id: format!("{signal}-{}", row.number),
             agent_id: agent.cloned(),
             trace_id: row.trace.into(),
-            // The occurrence of a single trace names that alone.
-            session_id: (!row.session.is_trace()).then(|| row.session.into()),
+            session_id: if row.session.is_trace() { row.trace_session } else { Some(row.session) }.map(String::from),
             seen_at: row.seen_at.iso(),
             rating: row.rating.map(number),
             threshold: row.threshold.map(number),
             justification: row.justification,
+            query: row.query,
+            response_preview: row.response,
         }
     }
 }

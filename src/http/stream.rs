@@ -21,6 +21,7 @@ use super::error::ApiError;
 use super::request::Asked;
 use super::wire::number;
 use crate::clock::stopwatch;
+use crate::domain::group::MemberKind;
 use crate::domain::ids::ProjectId;
 use crate::domain::signal::group_key;
 use crate::store::{RailEntry, StoreError};
@@ -115,8 +116,11 @@ struct Filter {
 impl Filter {
     fn wants(&self, entry: &RailEntry) -> bool {
         let verdict = &entry.verdict;
+        let watches = verdict.owner.as_ref().is_some_and(|owner| owner.kind != MemberKind::Judge);
         let agents = [verdict.agent_id.as_deref(), verdict.agent_name.as_deref()];
-        (self.agent.is_empty() || agents.contains(&Some(self.agent.as_str())))
+        // What patterns and custom scorers find by themselves are signals, not ratings.
+        !watches
+            && (self.agent.is_empty() || agents.contains(&Some(self.agent.as_str())))
             && (self.group.is_empty() || verdict.group.as_str() == self.group)
             && self.below.is_none_or(|below| verdict.rating.is_some_and(|rating| rating < below))
     }

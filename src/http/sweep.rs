@@ -15,9 +15,11 @@ use crate::worker::PassReport;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Swept {
-    /// Verdicts recorded.
+    /// Verdicts recorded, by groups and by judges by themselves.
     judged: usize,
     unrated: usize,
+    /// Traces that patterns and custom scorers by themselves looked at.
+    watched: usize,
     unchanged: usize,
     deferred: usize,
     withdrawn: usize,
@@ -33,6 +35,7 @@ impl Swept {
         Self {
             judged: report.judged,
             unrated: report.unrated,
+            watched: report.watched,
             unchanged: report.unchanged,
             deferred: report.deferred,
             withdrawn: report.withdrawn,

@@ -8,6 +8,7 @@ use super::sql::statements;
 use super::{Store, StoreError, blocks, profiles, retrying};
 use crate::domain::group::{GroupSpec, MemberKind, Scope};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
+use crate::domain::own::Owner;
 use crate::domain::plan::LiveGroup;
 use crate::domain::scorer::Scorer;
 use crate::domain::time::Timestamp;
@@ -28,26 +29,26 @@ statements! {
     DELETE_SCORER = "UPDATE scorers SET deleted_at = $4
         WHERE project_id = $1 AND kind = $2 AND scorer_id = $3 AND deleted_at IS NULL";
     GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL";
+        WHERE project_id = $1 AND group_id = $2 AND owner_id IS NULL AND deleted_at IS NULL";
     GROUPS_LOCKED = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
         WHERE project_id = $1 AND deleted_at IS NULL ORDER BY group_id FOR UPDATE";
     SCORER_VERSION = "SELECT s.scorer_id, s.kind, s.name, v.version, v.spec, s.created_at, v.created_at FROM scorers s
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id AND v.version = $4
         WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 AND s.deleted_at IS NULL";
     GROUPS = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND judge_id IS NULL AND deleted_at IS NULL ORDER BY created_at DESC, group_id";
+        WHERE project_id = $1 AND owner_id IS NULL AND deleted_at IS NULL ORDER BY created_at DESC, group_id";
     LIVE_GROUPS = "SELECT project_id, group_id, spec FROM scorer_groups
         WHERE project_id = ANY($1) AND live AND deleted_at IS NULL ORDER BY project_id, group_id";
     INSERT_GROUP = "INSERT INTO scorer_groups (project_id, group_id, name, version, live, live_traces, spec, created_at,
-            updated_at, judge_id)
-        VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $7, $8)";
+            updated_at, owner_kind, owner_id)
+        VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $7, $8, $9)";
     NEXT_GROUP_VERSION = "UPDATE scorer_groups SET version = version + 1, name = $4, live = $5, live_traces = $6, spec = $7,
             updated_at = $8
         WHERE project_id = $1 AND group_id = $2 AND version = $3 AND deleted_at IS NULL RETURNING version";
     INSERT_GROUP_VERSION = "INSERT INTO scorer_group_versions (project_id, group_id, version, spec, created_at)
         VALUES ($1, $2, $3, $4, $5)";
     DELETE_GROUP = "UPDATE scorer_groups SET deleted_at = $3, live = false, live_traces = false
-        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL
+        WHERE project_id = $1 AND group_id = $2 AND owner_id IS NULL AND deleted_at IS NULL
             AND version = COALESCE($4, version)";
     RECONSIDER = "INSERT INTO reconsiderations (project_id, arrived_since, position) VALUES ($1, $2, '')
         ON CONFLICT (project_id) DO UPDATE SET position = '',
@@ -143,15 +144,16 @@ impl Store {
         Ok(saved)
     }
 
-    /// Deletes a scorer, and a judge's own live scoring: it scores no more, its history stays. Answers whether there was one.
+    /// Deletes a scorer, and its own live scoring: it scores no more, its history stays. Answers whether there was one.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn delete_scorer(&self, project: &ProjectId, kind: MemberKind, id: &str, now: Timestamp) -> Result<bool> {
         let mut tx = self.db.write().await?;
         let deleted = tx.execute(&DELETE_SCORER, args![project, kind.as_str(), id, now]).await? > 0;
-        if kind == MemberKind::Judge {
-            profiles::detach(&mut tx, project, id, now).await?;
+        if deleted {
+            let owner = Owner { kind, id: ScorerId::trusted(id) };
+            profiles::detach(&mut tx, project, &owner, now).await?;
         }
         tx.commit().await?;
         Ok(deleted)
@@ -173,7 +175,7 @@ impl Store {
         self.db.read().await?.fetch(&GROUPS, args![project]).await?.iter().map(read_group).collect()
     }
 
-    /// What planning needs to know of whatever scores a project's live traffic: groups, and judges by themselves.
+    /// What planning needs to know of whatever scores a project's live traffic: groups, and scorers by themselves.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -306,20 +308,21 @@ pub(super) async fn move_groups_off_scorecard(
     Ok(moved)
 }
 
-/// Saves a new group, or with `judge` the live scoring of a judge by itself. Where it scores sessions live, those that had
+/// Saves a new group, or with `owner` the live scoring of a scorer by itself. Where it scores sessions live, those that had
 /// content since `considered_since` are considered again; traces that arrived before are not.
 pub(super) async fn insert_group(
     tx: &mut Tx,
     project: &ProjectId,
     id: GroupId,
     spec: &GroupSpec,
-    judge: Option<&ScorerId>,
+    owner: Option<&Owner>,
     now: Timestamp,
     considered_since: Timestamp,
 ) -> Result<SavedGroup> {
     let json = to_json(spec)?;
     let scope = spec.live_scope();
-    let live = args![scope.is_some(), scope == Some(Scope::Trace), &json, now, judge.map(ToString::to_string)];
+    let owner = owner.map(|owner| (owner.kind.as_str().to_owned(), owner.id.to_string())).unzip();
+    let live = args![scope.is_some(), scope == Some(Scope::Trace), &json, now, owner.0, owner.1];
     tx.execute(&INSERT_GROUP, args![project, &id, &spec.name].into_iter().chain(live).collect()).await?;
     tx.execute(&INSERT_GROUP_VERSION, args![project, &id, 1, &json, now]).await?;
     if scope == Some(Scope::Session) {

@@ -1,12 +1,14 @@
 //! What a group or a judge by itself rated lately, the worst first, with what was said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
 
 use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::catalogue::from_json;
-use super::engine::{Result, args};
+use super::engine::{Result, Tx, args};
 use super::plan::count;
 use super::sql::statements;
 use crate::domain::content::{Speaker, text_of};
@@ -25,7 +27,7 @@ statements! {
                     AND (n.revision, n.round, n.sequence) > (d.revision, d.round, d.sequence))
         ORDER BY d.rating, d.last_turn_at DESC, d.verdict_id LIMIT $7";
     @bulk {
-        ROOTS(1; trace_id Text) = "SELECT s.trace_id, s.body FROM v
+        ROOTS(1; trace_id Text) = "SELECT s.trace_id, s.body, s.session_id FROM v
             JOIN spans s ON s.project_id = $1 AND s.trace_id = v.trace_id
             WHERE s.parent_id IS NULL ORDER BY s.at, s.span_id";
     }
@@ -101,18 +103,46 @@ impl Store {
                 output: String::new(),
             });
         }
-        let mut bodies: BTreeMap<String, SpanBody> = BTreeMap::new();
-        let traces = events.iter().map(|event| args![&event.trace]).collect();
-        // The last root of a trace leads its last turn.
-        for row in tx.bulk(&ROOTS, args![project], traces).await? {
-            bodies.insert(row.text(0)?, from_json(&row.text(1)?)?);
-        }
+        let mut said = last_said(&mut tx, project, events.iter().map(|event| &event.trace)).await?;
         for event in &mut events {
-            if let Some(body) = bodies.get(event.trace.as_str()) {
-                event.input = body.input.as_ref().and_then(|it| text_of(it, Speaker::User)).unwrap_or_default();
-                event.output = body.output.as_ref().and_then(|it| text_of(it, Speaker::Agent)).unwrap_or_default();
+            if let Some(said) = said.remove(&event.trace) {
+                event.input = said.input.unwrap_or_default();
+                event.output = said.output.unwrap_or_default();
             }
         }
         Ok(events)
     }
+}
+
+/// What was said in a trace, by its last root.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// The session that the root belongs to.
+    pub(super) session: Option<SessionId>,
+    /// What the user said.
+    pub(super) input: Option<String>,
+    /// What the agent said.
+    pub(super) output: Option<String>,
+}
+
+/// What was said in traces. One whose root is not there, or not any more, is not among them.
+pub(super) async fn last_said(
+    tx: &mut Tx,
+    project: &ProjectId,
+    traces: impl Iterator<Item = &TraceId>,
+) -> Result<BTreeMap<TraceId, Said>> {
+    let traces: BTreeSet<&TraceId> = traces.collect();
+    let mut said = BTreeMap::new();
+    // The last root of a trace leads its last turn.
+    for row in tx.bulk(&ROOTS, args![project], traces.into_iter().map(|trace| args![trace]).collect()).await? {
+        let body: SpanBody = from_json(&row.text(1)?)?;
+        let text = |value: Option<&Value>, speaker| value.and_then(|value| text_of(value, speaker));
+        let by_root = Said {
+            session: row.opt_text(2)?.map(SessionId::trusted),
+            input: text(body.input.as_ref(), Speaker::User),
+            output: text(body.output.as_ref(), Speaker::Agent),
+        };
+        said.insert(TraceId::trusted(row.text(0)?), by_root);
+    }
+    Ok(said)
 }

@@ -8,20 +8,22 @@ use super::catalogue::{from_json, read_scorer};
 use super::engine::{Result, Row, Rows, Tx, args};
 use super::lease::Claimed;
 use super::plan::standing;
+use super::profiles::read_owner;
 use super::sql::statements;
 use super::{Store, blocks, resweep_step, scorecards, spans};
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::block::Blocks;
 use crate::domain::compose::Scorecard;
 use crate::domain::group::GroupSpec;
-use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
+use crate::domain::ids::{GroupId, ProjectId, SessionId};
+use crate::domain::own::Owner;
 use crate::domain::plan::Standing;
 use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
 use crate::domain::span::StoredSpan;
 
 statements! {
-    GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at, judge_id FROM scorer_groups
+    GROUPS_BY_ID = "SELECT project_id, group_id, version, spec, live, deleted_at, owner_kind, owner_id FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2)";
     SCORERS_BY_ID = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.project_id,
             s.deleted_at
@@ -63,8 +65,8 @@ pub struct GatheredGroup {
     pub scorecard: Scorecard,
     /// Whether it scores live traffic and was not deleted.
     pub live: bool,
-    /// The judge, where it is no group but the live scoring of a judge by itself.
-    pub judge: Option<ScorerId>,
+    /// The scorer, where it is no group but the live scoring of a scorer by itself.
+    pub owner: Option<Owner>,
 }
 
 /// A scorer as it stands at the moment of gathering.
@@ -222,7 +224,7 @@ async fn read_groups(
             spec: from_json(&row.text(3)?)?,
             scorecard: Scorecard::default(),
             live: row.flag(4)? && row.opt_int(5)?.is_none(),
-            judge: row.opt_text(6)?.map(ScorerId::trusted),
+            owner: read_owner(&row, 6)?,
         };
         groups.insert((ProjectId::trusted(row.text(0)?), id), group);
     }

@@ -1,6 +1,7 @@
 //! The history of scorers: their versions, deleted ones included, what custom ones reported, and their answers that are kept.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Store;
 use super::catalogue::{from_json, read_scorer, to_json};
@@ -18,10 +19,11 @@ statements! {
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id
         WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 ORDER BY v.version DESC";
     REPORTS = "SELECT d.verdict_id, d.session_id, d.anchor_trace_id, d.group_id, d.group_name, d.last_turn_at, d.created_at,
-            m.version, m.outcome, m.goodness, m.reason, m.detail, m.justification, m.position
+            m.version, m.outcome, m.goodness, m.reason, m.detail, m.justification, m.position, m.facts, g.owner_id
         FROM verdict_members m
         JOIN verdicts d ON d.project_id = m.project_id AND d.session_id = m.session_id AND d.group_id = m.group_id
             AND d.revision = m.revision AND d.round = m.round AND d.sequence = m.sequence
+        LEFT JOIN scorer_groups g ON g.project_id = m.project_id AND g.group_id = m.group_id
         WHERE m.project_id = $1 AND m.ref_id = $2 AND m.kind = 'custom' AND d.last_turn_at >= $3
             AND (d.last_turn_at < $4 OR (d.last_turn_at = $4 AND (d.verdict_id > $5
                 OR (d.verdict_id = $5 AND m.position > $6))))
@@ -49,10 +51,8 @@ pub struct ReportRow {
     pub session: SessionId,
     /// The trace of its last turn.
     pub trace: TraceId,
-    /// The group.
-    pub group: GroupId,
-    /// The group's name at the time.
-    pub group_name: String,
+    /// The group, and its name at the time; `None` where the scorer watched by itself.
+    pub group: Option<(GroupId, String)>,
     /// The last turn's own place in time.
     pub last_turn_at: Timestamp,
     /// When it was recorded.
@@ -69,6 +69,8 @@ pub struct ReportRow {
     pub detail: String,
     /// What it said in full.
     pub justification: Option<String>,
+    /// What it counted.
+    pub facts: Option<Value>,
     position: i64,
 }
 
@@ -158,8 +160,10 @@ fn read_report(row: &Row) -> Result<ReportRow> {
         verdict: VerdictId::trusted(row.text(0)?),
         session: SessionId::trusted(row.text(1)?),
         trace: TraceId::trusted(row.text(2)?),
-        group: GroupId::trusted(row.text(3)?),
-        group_name: row.text(4)?,
+        group: match row.opt_text(15)? {
+            Some(_) => None,
+            None => Some((GroupId::trusted(row.text(3)?), row.text(4)?)),
+        },
         last_turn_at: row.time(5)?,
         created_at: row.time(6)?,
         version: row.opt_int(7)?,
@@ -169,5 +173,6 @@ fn read_report(row: &Row) -> Result<ReportRow> {
         detail: row.text(11)?,
         justification: row.opt_text(12)?,
         position: row.int(13)?,
+        facts: row.opt_text(14)?.map(|text| from_json(&text)).transpose()?,
     })
 }

@@ -18,7 +18,8 @@ statements! {
     LATEST = "SELECT d.verdict_id, d.group_id, d.group_name, d.group_version, d.revision, d.round, d.sequence, d.rating, d.mean,
             d.coverage, d.gated_by, d.justification, d.incomplete, d.anchor_trace_id, d.agent_name, d.last_turn_at, d.turns,
             d.spans, d.created_at, d.aggregation, d.pass_threshold, d.pass, d.scorecard, d.scorecard_score, d.band,
-            d.recomposed, d.agent_id, d.interim, d.judge_model, d.session_id
+            d.recomposed, d.agent_id, d.interim, d.judge_model, CAST(NULL AS TEXT),
+            CAST(NULL AS TEXT), d.session_id
         FROM verdicts d
         WHERE d.project_id = $1 AND d.group_id = $2 AND d.session_id >= ' ' AND d.last_turn_at >= $3 AND d.last_turn_at < $4
             AND (d.last_turn_at, d.session_id) > ($5, $6)
@@ -115,7 +116,7 @@ pub(super) async fn page(
     let rows = tx.fetch(&LATEST, by).await?;
     let mut page = Vec::with_capacity(rows.len());
     for row in &rows {
-        page.push(Latest { session: SessionId::trusted(row.text(29)?), verdict: read(row)? });
+        page.push(Latest { session: SessionId::trusted(row.text(31)?), verdict: read(row)? });
     }
     if let Some(last) = page.last() {
         *place = Place(last.verdict.last_turn_at, last.session.clone());

@@ -102,7 +102,7 @@ pub use runs::{GateRow, NoGrading, SavedRun};
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use secrets::SigningSecrets;
 pub use sessions::{Glimpse, SessionOrder, SessionPlace, SessionQuery, SessionRow};
-pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
+pub use signals::{OccurrenceRow, SignalCounts, SignalFilter, SignalRow, Triage};
 pub use spans::{SpanPlace, SpanRow, api_id};
 pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};

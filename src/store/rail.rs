@@ -14,11 +14,12 @@ use crate::domain::ids::{ProjectId, SessionId};
 
 statements! {
     HEAD = "SELECT last_number FROM rails WHERE project_id = $1";
-    AFTER = "SELECT verdict_id, group_id, group_name, group_version, revision, round, sequence, rating, mean, coverage,
-            gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at,
-            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id, interim, session_id,
-            rail_number
-        FROM verdicts WHERE project_id = $1 AND rail_number > $2 ORDER BY rail_number LIMIT $3";
+    AFTER = "SELECT d.verdict_id, d.group_id, d.group_name, d.group_version, d.revision, d.round, d.sequence, d.rating,
+            d.mean, d.coverage, d.gated_by, d.justification, d.incomplete, d.anchor_trace_id, d.agent_name, d.last_turn_at,
+            d.turns, d.spans, d.created_at, d.aggregation, d.pass_threshold, d.pass, d.scorecard, d.scorecard_score, d.band,
+            d.recomposed, d.agent_id, d.interim, d.judge_model, g.owner_kind, g.owner_id, d.session_id, d.rail_number
+        FROM verdicts d LEFT JOIN scorer_groups g ON g.project_id = d.project_id AND g.group_id = d.group_id
+        WHERE d.project_id = $1 AND d.rail_number > $2 ORDER BY d.rail_number LIMIT $3";
     LOCK = "INSERT INTO rails (project_id, last_number, receivers, troubled) VALUES ($1, 0, 0, false)
         ON CONFLICT (project_id) DO UPDATE SET last_number = rails.last_number";
     COUNT_RECEIVERS = "UPDATE rails SET receivers = (SELECT COUNT(*) FROM receivers WHERE project_id = $1 AND enabled)
@@ -115,7 +116,7 @@ impl Store {
         let rows = self.db.read().await?.fetch(&AFTER, args![project, number, count(limit)]).await?;
         rows.iter()
             .map(|row| {
-                Ok(RailEntry { number: row.int(29)?, session: SessionId::trusted(row.text(28)?), verdict: read(row)? })
+                Ok(RailEntry { number: row.int(32)?, session: SessionId::trusted(row.text(31)?), verdict: read(row)? })
             })
             .collect()
     }

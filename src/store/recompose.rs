@@ -16,13 +16,13 @@ use crate::domain::period::Period;
 use crate::domain::recompose::{Headline, Ledger, Recomposed, Report, falls_below, recompose};
 use crate::domain::signal::{self, SignalDraft};
 use crate::domain::time::Timestamp;
-use crate::domain::verdict::Verdict;
+use crate::domain::verdict::{Verdict, Voice};
 
 statements! {
     LOCK_GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL FOR UPDATE";
+        WHERE project_id = $1 AND group_id = $2 AND owner_id IS NULL AND deleted_at IS NULL FOR UPDATE";
     GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND group_id = $2 AND judge_id IS NULL AND deleted_at IS NULL";
+        WHERE project_id = $1 AND group_id = $2 AND owner_id IS NULL AND deleted_at IS NULL";
     SCORECARD = "SELECT spec FROM scorecards WHERE project_id = $1 AND scorecard_id = $2";
 }
 
@@ -211,7 +211,7 @@ impl Seen {
             group: row.group.clone(),
             group_name: applied.group.spec.name.clone(),
             group_version: applied.group.version,
-            judge_model: None,
+            voice: Voice::Group,
             session: self.latest.session.clone(),
             read: row.read,
             recipe: applied.recipe.clone(),

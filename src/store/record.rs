@@ -23,7 +23,7 @@ use crate::domain::outcome::{Outcome, Permanence};
 use crate::domain::resweep::ItemEnd;
 use crate::domain::signal::{self, SignalDraft};
 use crate::domain::time::Timestamp;
-use crate::domain::verdict::{MemberReport, ScorerKind, Verdict};
+use crate::domain::verdict::{MemberReport, ScorerKind, Verdict, Voice};
 
 statements! {
     ALIVE_GROUPS = "SELECT project_id, group_id, version FROM scorer_groups
@@ -103,7 +103,7 @@ pub struct SessionEnd {
 /// What was recorded of one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
-    /// What was handed in.
+    /// What was handed in. Verdicts of scorers that watch are not counted: they do not rate.
     Kept {
         /// Verdicts with a rating.
         rated: usize,
@@ -244,7 +244,9 @@ impl<'a> Writing<'a> {
                 if let Some(verdict) = &attempt.verdict {
                     self.verdicts.verdict(store, project, verdict, FIRST_SEQUENCE)?;
                     self.judged.push((project, verdict));
-                    *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
+                    if !verdict.voice.watches() {
+                        *(if verdict.composition.rating.is_some() { &mut rated } else { &mut unrated }) += 1;
+                    }
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
                     // One that only a re-sweep asked for raises a signal only where that was ordered.
                     let is_live = assessment.wanted.revision > assessment.covered.revision;
@@ -365,9 +367,9 @@ impl NewVerdicts {
             scored.map(|scored| scored.score),
             scored.map(|scored| scored.band.clone()),
             // A judge by itself has no recipe to apply anew: its further verdicts were asked for.
-            sequence > FIRST_SEQUENCE && verdict.judge_model.is_none(),
+            sequence > FIRST_SEQUENCE && verdict.voice == Voice::Group,
             verdict.interim,
-            verdict.judge_model.clone(),
+            verdict.voice.judge_model().map(str::to_owned),
         ];
         self.verdicts.push((project.clone(), row));
         for (position, member) in (0..).zip(&verdict.members) {

@@ -17,7 +17,7 @@ use crate::domain::time::Timestamp;
 
 statements! {
     GROUP = "SELECT group_id, version, spec, created_at, updated_at FROM scorer_groups
-        WHERE project_id = $1 AND group_id = $2 AND deleted_at IS NULL";
+        WHERE project_id = $1 AND group_id = $2 AND owner_id IS NULL AND deleted_at IS NULL";
     SCORECARD = "SELECT spec FROM scorecards WHERE project_id = $1 AND scorecard_id = $2";
     SCORERS = "SELECT s.scorer_id, s.kind, s.name, s.version, v.spec, s.created_at, s.updated_at, s.deleted_at
         FROM scorers s

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::Store;
 use super::catalogue::{from_json, to_json};
 use super::engine::{Result, Row, Rows, Tx, args};
+use super::events::last_said;
 use super::place::Place;
 use super::plan::count;
 use super::sql::statements;
@@ -31,17 +34,20 @@ statements! {
     TRIAGE = "UPDATE signals SET status = $3, severity = $4, chosen_severity = $5, review_status = $6, recommended_actions = $7,
             triaged_at = $8
         WHERE project_id = $1 AND signal_id = $2";
+    COUNTS = "SELECT pattern_key, COUNT(*), CAST(SUM(CASE WHEN status = 'open' THEN 1 ELSE 0 END) AS BIGINT) FROM signals
+        WHERE project_id = $1 GROUP BY pattern_key";
     OCCURRENCES = "SELECT signal_id, number, session_id, trace_id, rating, threshold, justification, seen_at
         FROM signal_occurrences WHERE project_id = $1 AND signal_id = ANY($2) ORDER BY signal_id, number DESC";
     @bulk {
         RAISE(1; project_id Text, signal_id Text, pattern_key Text, agent_id Text, agent_name Text, type Text, severity Text,
-            summary Text, root_cause Text, occurrences Int) = "INSERT INTO signals (project_id, signal_id, pattern_key,
+            polarity Text, summary Text, root_cause Text, occurrences Int) = "INSERT INTO signals (project_id, signal_id, pattern_key,
                 agent_id, agent_name, type, severity, polarity, status, summary, root_cause, occurrence_count,
                 first_seen_at, last_seen_at)
-            SELECT project_id, signal_id, pattern_key, agent_id, agent_name, type, severity, 'failure', 'open', summary,
+            SELECT project_id, signal_id, pattern_key, agent_id, agent_name, type, severity, polarity, 'open', summary,
                 root_cause, occurrences, CAST($1 AS BIGINT), CAST($1 AS BIGINT) FROM v WHERE true
             ON CONFLICT (project_id, pattern_key, agent_id, type) DO UPDATE SET
-                severity = COALESCE(signals.chosen_severity, excluded.severity), summary = excluded.summary, root_cause = excluded.root_cause,
+                severity = COALESCE(signals.chosen_severity, excluded.severity), polarity = excluded.polarity,
+                summary = excluded.summary, root_cause = excluded.root_cause,
                 agent_name = excluded.agent_name, last_seen_at = excluded.last_seen_at,
                 occurrence_count = signals.occurrence_count + excluded.occurrence_count
             RETURNING project_id, pattern_key, agent_id, type, signal_id, occurrence_count";
@@ -60,7 +66,7 @@ statements! {
 pub struct SignalRow {
     /// Its id.
     pub id: SignalId,
-    /// What it is keyed by: `scorer-group:<id>`.
+    /// What it is keyed by: `scorer-group:<id>`, `online-eval:<id>`, `custom-eval:<id>`, or the key of a pattern.
     pub pattern_key: String,
     /// The agent concerned.
     pub agent: Option<Agent>,
@@ -97,7 +103,7 @@ pub struct SignalRow {
 pub struct OccurrenceRow {
     /// Its number, from 1.
     pub number: i64,
-    /// The session.
+    /// The session, or the trace in its place.
     pub session: SessionId,
     /// Its last turn's trace.
     pub trace: TraceId,
@@ -109,6 +115,22 @@ pub struct OccurrenceRow {
     pub justification: Option<String>,
     /// When it happened.
     pub seen_at: Timestamp,
+    /// The session of that trace, where it was looked up and is still stored.
+    pub trace_session: Option<SessionId>,
+    /// What the user said in it, its beginning.
+    pub query: Option<String>,
+    /// What the agent said, its beginning.
+    pub response: Option<String>,
+}
+
+/// How many signals one pattern key has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalCounts {
+    /// All of them.
+    pub total_signals: i64,
+    /// Those whose status is `open`.
+    pub open_signals: i64,
 }
 
 /// Which signals to list; empty text is any.
@@ -169,7 +191,7 @@ impl Store {
         ];
         tx.execute(&TRIAGE, said).await?;
         let rows = tx.fetch(&ONE, args![project, id]).await?;
-        let signal = with_occurrences(&mut tx, project, &rows).await?.into_iter().next();
+        let signal = with_occurrences(&mut tx, project, &rows, ALL_SHOWN).await?.into_iter().next();
         tx.commit().await?;
         Ok(signal)
     }
@@ -184,7 +206,18 @@ impl Store {
         let behind = behind.clone().unwrap_or_else(Place::first);
         let by = args![project, polarity, status, severity, agent, count(*limit), behind.at, behind.id];
         let rows = tx.fetch(&LIST, by).await?;
-        with_occurrences(&mut tx, project, &rows).await
+        with_occurrences(&mut tx, project, &rows, 1).await
+    }
+
+    /// How many signals there are, by what they are keyed by.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn signal_counts(&self, project: &ProjectId) -> Result<BTreeMap<String, SignalCounts>> {
+        let rows = self.db.read().await?.fetch(&COUNTS, args![project]).await?;
+        let counts =
+            |row: &Row| Ok((row.text(0)?, SignalCounts { total_signals: row.int(1)?, open_signals: row.int(2)? }));
+        rows.iter().map(counts).collect()
     }
 
     /// The signal of that id.
@@ -194,11 +227,18 @@ impl Store {
     pub async fn signal(&self, project: &ProjectId, id: &str) -> Result<Option<SignalRow>> {
         let mut tx = self.db.read().await?;
         let rows = tx.fetch(&ONE, args![project, id]).await?;
-        Ok(with_occurrences(&mut tx, project, &rows).await?.into_iter().next())
+        Ok(with_occurrences(&mut tx, project, &rows, ALL_SHOWN).await?.into_iter().next())
     }
 }
 
-async fn with_occurrences(tx: &mut Tx, project: &ProjectId, rows: &[Row]) -> Result<Vec<SignalRow>> {
+/// Of how many occurrences of a signal that is read by itself it is shown what was said. In a list that is the newest alone,
+/// since each costs reading a span.
+const ALL_SHOWN: usize = 100;
+
+/// The longest beginning of what was said, in characters.
+const PREVIEW: usize = 500;
+
+async fn with_occurrences(tx: &mut Tx, project: &ProjectId, rows: &[Row], shown: usize) -> Result<Vec<SignalRow>> {
     let mut signals = Vec::with_capacity(rows.len());
     for row in rows {
         let agent_id = row.text(2)?;
@@ -234,10 +274,28 @@ async fn with_occurrences(tx: &mut Tx, project: &ProjectId, rows: &[Row]) -> Res
                 threshold: row.opt_real(5)?,
                 justification: row.opt_text(6)?,
                 seen_at: row.time(7)?,
+                trace_session: None,
+                query: None,
+                response: None,
             });
         }
     }
+    show_said(tx, project, signals.iter_mut().flat_map(|signal| signal.occurrences.iter_mut().take(shown)).collect())
+        .await?;
     Ok(signals)
+}
+
+/// Fills in what was said, as the spans have it now: what was pruned is not kept anywhere else.
+async fn show_said(tx: &mut Tx, project: &ProjectId, mut occurrences: Vec<&mut OccurrenceRow>) -> Result<()> {
+    let said = last_said(tx, project, occurrences.iter().map(|it| &it.trace)).await?;
+    let beginning = |text: &String| text.chars().take(PREVIEW).collect::<String>();
+    for occurrence in &mut occurrences {
+        let Some(said) = said.get(&occurrence.trace) else { continue };
+        occurrence.query = said.input.as_ref().map(beginning);
+        occurrence.response = said.output.as_ref().map(beginning);
+        occurrence.trace_session.clone_from(&said.session);
+    }
+    Ok(())
 }
 
 /// What a signal is keyed by: project, pattern, agent and type.
@@ -254,7 +312,7 @@ pub(super) async fn raise(
     let mut by_key: BTreeMap<SignalKey, Vec<(ProjectId, SignalDraft)>> = BTreeMap::new();
     for (project, draft) in drafts {
         let agent = draft.agent.as_ref().map_or_else(String::new, |agent| agent.id.clone());
-        let key = (project.to_string(), draft.pattern_key.clone(), agent, draft.signal_type.to_owned());
+        let key = (project.to_string(), draft.pattern_key.clone(), agent, draft.signal_type.clone());
         by_key.entry(key).or_default().push((project, draft));
     }
     let mut rows = Rows::new();
@@ -268,6 +326,7 @@ pub(super) async fn raise(
             newest.agent.as_ref().map(|agent| agent.name.clone()),
             signal_type,
             newest.severity.as_str(),
+            newest.polarity.as_str(),
             &newest.summary,
             &newest.root_cause,
             count(drafts.len()),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::from_json;
 use super::engine::{Result, Row, Tx, args};
+use super::profiles::read_owner;
 use super::record::scorer_kind;
 use super::sql::statements;
 use super::{Store, StoreError};
@@ -12,17 +13,19 @@ use crate::domain::compose::{Aggregation, Category, Scorecard, ScorecardScore};
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{GroupId, ProjectId, SessionId, TraceId, VerdictId};
 use crate::domain::outcome::{Goodness, Outcome, Permanence};
+use crate::domain::own::Owner;
 use crate::domain::ratings::Rated;
 use crate::domain::redact::Counts;
 use crate::domain::time::Timestamp;
 use crate::domain::verdict::MemberReport;
 
 statements! {
-    OF_SESSION = "SELECT verdict_id, group_id, group_name, group_version, revision, round, sequence, rating, mean, coverage,
-            gated_by, justification, incomplete, anchor_trace_id, agent_name, last_turn_at, turns, spans, created_at,
-            aggregation, pass_threshold, pass, scorecard, scorecard_score, band, recomposed, agent_id, interim,
-            judge_model
-        FROM verdicts WHERE project_id = $1 AND session_id = $2";
+    OF_SESSION = "SELECT d.verdict_id, d.group_id, d.group_name, d.group_version, d.revision, d.round, d.sequence, d.rating,
+            d.mean, d.coverage, d.gated_by, d.justification, d.incomplete, d.anchor_trace_id, d.agent_name, d.last_turn_at,
+            d.turns, d.spans, d.created_at, d.aggregation, d.pass_threshold, d.pass, d.scorecard, d.scorecard_score, d.band,
+            d.recomposed, d.agent_id, d.interim, d.judge_model, g.owner_kind, g.owner_id
+        FROM verdicts d LEFT JOIN scorer_groups g ON g.project_id = d.project_id AND g.group_id = d.group_id
+        WHERE d.project_id = $1 AND d.session_id = $2";
     MEMBERS_OF_SESSION = "SELECT group_id, revision, round, sequence, name, kind, ref_id, version, weight, gate, scorer_kind,
             outcome, goodness, reason, permanence, detail, justification, evidence, shown, facts, pass_threshold, category,
             pinned, redactions
@@ -33,7 +36,9 @@ statements! {
     @bulk {
         OF_SESSIONS(1; session_id Text) = "SELECT d.session_id, d.group_id, d.group_name, d.revision, d.round, d.sequence,
                 d.rating, d.created_at, d.pass, d.scorecard_score, d.band, d.judge_model
-            FROM v JOIN verdicts d ON d.project_id = $1 AND d.session_id = v.session_id";
+            FROM v JOIN verdicts d ON d.project_id = $1 AND d.session_id = v.session_id
+            WHERE d.session_id >= ' ' OR NOT EXISTS (SELECT 1 FROM scorer_groups g WHERE g.project_id = d.project_id
+                AND g.group_id = d.group_id AND g.owner_kind IN ('pattern', 'custom'))";
     }
 }
 
@@ -50,6 +55,8 @@ pub struct VerdictRow {
     pub group_version: i64,
     /// The model that answered, where it is no group but a judge by itself.
     pub judge_model: Option<String>,
+    /// The scorer, where it is no group but a scorer by itself.
+    pub owner: Option<Owner>,
     /// What was read.
     pub read: Goal,
     /// Its number among the verdicts of one (revision, round): 0, or more for re-compositions.
@@ -195,7 +202,8 @@ impl Store {
     }
 }
 
-/// The latest verdict of each group on each session, where it has a rating; worst first.
+/// The latest verdict of each group on each session, where it has a rating; worst first. Scorers that watch do not rate; what they
+/// watch are single traces.
 pub(super) async fn latest_of<'a>(
     tx: &mut Tx,
     project: &ProjectId,
@@ -263,6 +271,7 @@ pub(super) fn read(row: &Row) -> Result<VerdictRow> {
         agent_id: row.opt_text(26)?,
         interim: row.flag(27)?,
         judge_model: row.opt_text(28)?,
+        owner: read_owner(row, 29)?,
         members: Vec::new(),
     })
 }

@@ -14,12 +14,13 @@ use crate::domain::compose::{self, Opinion};
 use crate::domain::dataset::{Grading, ScorerCopy};
 use crate::domain::group::{Member, MemberKind, Severity};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
+use crate::domain::own::{Alarm, Owner};
 use crate::domain::plan::{Age, LiveGroup, NotNow, Standing};
 use crate::domain::redact::Kind;
 use crate::domain::resweep::Terms;
 use crate::domain::scorer::Scorer;
 use crate::domain::time::{Micros, Timestamp};
-use crate::domain::verdict::{MemberReport, Verdict};
+use crate::domain::verdict::{MemberReport, Verdict, Voice};
 use crate::store::{
     Claimed, GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs, SessionEnd, StoreError, Try,
 };
@@ -68,6 +69,12 @@ impl Catalogue {
         let newest = self.scorers.get(&(project.clone(), member.ref_id.clone()));
         let bound = member.version.and_then(|it| self.pinned.get(&(project.clone(), member.ref_id.clone(), it)));
         newest.is_some_and(|known| known.scorer.spec.contains(text)) || bound.is_some_and(|spec| spec.contains(text))
+    }
+
+    /// What the scorer of a group of one raises signals by, where it watches.
+    pub(super) fn alarm(&self, project: &ProjectId, owner: &Owner) -> Option<Alarm> {
+        let known = self.scorers.get(&(project.clone(), owner.id.to_string())).map(|known| &known.scorer);
+        Alarm::of(owner, known.or(Scorer::built_in(owner.kind, owner.id.as_str()).as_ref()))
     }
 
     /// The scorer as a member uses it: at the version it is bound to, else at its newest. `None` where that version is gone.
@@ -316,10 +323,11 @@ impl Worker {
         now: Timestamp,
     ) -> Verdict {
         let verdict = verdict(due, read, reading, members, incomplete, now);
-        if due.group.judge.is_none() {
+        if due.group.owner.is_none() {
             return verdict;
         }
-        verdict.of_judge(due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned())
+        let model = || due.panel.judge_model().unwrap_or(self.judges.default_model()).to_owned();
+        verdict.told_by(due.panel.alarm.clone().map_or_else(|| Voice::Judge { model: model() }, Voice::Watch))
     }
 
     /// Blocks the group where nothing can be asked for a known time, so that its backlog is not tried session by session. Where
@@ -423,7 +431,7 @@ fn verdict(
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
-        judge_model: None,
+        voice: Voice::Group,
         session: conversation.session.clone(),
         read,
         composition: compose::compose(&opinions(&members), &recipe),

@@ -16,6 +16,7 @@ use crate::domain::group::{GroupSpec, Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
 use crate::domain::judge::JudgeSpec;
 use crate::domain::outcome::Outcome;
+use crate::domain::own::Owner;
 use crate::domain::scorer::{Rubric, Scorer};
 use crate::domain::signal::COHERENCE;
 use crate::domain::time::Timestamp;
@@ -49,7 +50,7 @@ impl Worker {
         profile: &Profile,
         if_stale: bool,
     ) -> Result<Judged, StoreError> {
-        let Some(judge) = self.store.scorer(project, MemberKind::Judge, profile.judge.as_str()).await? else {
+        let Some(judge) = self.store.scorer(project, MemberKind::Judge, profile.owner.id.as_str()).await? else {
             return Ok(Judged::NoJudge);
         };
         let group = GatheredGroup {
@@ -58,7 +59,7 @@ impl Worker {
             spec: profile.saved.spec.clone(),
             scorecard: Scorecard::default(),
             live: true,
-            judge: Some(profile.judge.clone()),
+            owner: Some(profile.owner.clone()),
         };
         self.by_hand(project, session, &group, judge, if_stale).await
     }
@@ -157,7 +158,7 @@ fn coherence() -> (GatheredGroup, Scorer) {
         },
         scorecard: Scorecard::default(),
         live: true,
-        judge: Some(id.clone()),
+        owner: Some(Owner { kind: MemberKind::Judge, id: id.clone() }),
     };
     let scorer = Scorer {
         id,

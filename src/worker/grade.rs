@@ -58,7 +58,7 @@ impl Worker {
             spec: grading.recipe.clone(),
             scorecard: grading.scorecard.clone(),
             live: false,
-            judge: None,
+            owner: None,
         };
         let hidden = self.hidden_from(project, group.spec.members.iter(), &catalogue).await?;
         let dataset = self.store.dataset_at(project, &run.dataset, run.dataset_version).await?;

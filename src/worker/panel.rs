@@ -16,6 +16,7 @@ use crate::domain::group::{Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId, ScorerId};
 use crate::domain::judge::{self, JudgeSpec, Judgement};
 use crate::domain::outcome::{Goodness, Outcome};
+use crate::domain::own::Alarm;
 use crate::domain::pattern::OpenQuestion;
 use crate::domain::redact::Counts;
 use crate::domain::scorer::Scorer;
@@ -102,6 +103,8 @@ impl Answers {
 /// The members of a group, each with its report or with what it waits for.
 pub(super) struct Panel {
     seats: Vec<Seat>,
+    /// What raises a signal, where the only member watches by itself.
+    pub(super) alarm: Option<Alarm>,
 }
 
 enum Seat {
@@ -252,7 +255,8 @@ impl Worker {
             };
             self.seat_member(member, &scorer, reading, wanted)
         });
-        Panel { seats: seats.collect() }
+        let alarm = group.owner.as_ref().and_then(|owner| catalogue.alarm(project, owner));
+        Panel { seats: seats.collect(), alarm }
     }
 
     fn seat_member(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {

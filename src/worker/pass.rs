@@ -28,8 +28,10 @@ pub struct PassReport {
     pub looked_at: usize,
     /// (session, group) pairs that were found wanted.
     pub wanted: usize,
-    /// Verdicts recorded.
+    /// Verdicts recorded, by groups and by judges by themselves.
     pub judged: usize,
+    /// Traces that patterns and custom scorers by themselves looked at.
+    pub watched: usize,
     /// Found to be beyond judging: a no-score that no retry changes.
     pub unrated: usize,
     /// Read the same as before: current again without a verdict.
@@ -47,6 +49,7 @@ impl PassReport {
         self.looked_at += other.looked_at;
         self.wanted += other.wanted;
         self.judged += other.judged;
+        self.watched += other.watched;
         self.unrated += other.unrated;
         self.unchanged += other.unchanged;
         self.deferred += other.deferred;
@@ -59,6 +62,7 @@ impl PassReport {
         match recorded {
             Some(Recorded::Kept { rated, unrated }) => Self {
                 judged: rated,
+                watched: endings.watched,
                 unrated,
                 unchanged: endings.unchanged,
                 deferred: endings.deferred,
@@ -75,6 +79,7 @@ impl PassReport {
 /// How the tries of one session ended, beside verdicts.
 #[derive(Debug, Clone, Copy, Default)]
 struct Endings {
+    watched: usize,
     unchanged: usize,
     deferred: usize,
     withdrawn: usize,
@@ -86,7 +91,9 @@ impl Endings {
         let mut endings = Self::default();
         for attempt in &end.tries {
             match &attempt.ending {
-                Ending::Covered { .. } if attempt.verdict.is_some() => {}
+                Ending::Covered { .. } if attempt.verdict.is_some() => {
+                    endings.watched += usize::from(attempt.verdict.as_ref().is_some_and(|it| it.voice.watches()));
+                }
                 Ending::Covered { .. } => endings.unchanged += 1,
                 Ending::Deferred { .. } | Ending::NotIdle { .. } => endings.deferred += 1,
                 Ending::Withdrawn { .. } => endings.withdrawn += 1,

@@ -82,9 +82,10 @@ async fn judge_when_due(worker: &Arc<Worker>, due: &Notify, cancel: &Cancellatio
         let executed = worker.execute(None, cancel).await;
         worker.vitals.judging.rest();
         match executed {
-            Ok(report) if report.judged + report.unrated + report.failed > 0 => tracing::info!(
+            Ok(report) if report.judged + report.unrated + report.watched + report.failed > 0 => tracing::info!(
                 judged = report.judged,
                 unrated = report.unrated,
+                watched = report.watched,
                 deferred = report.deferred,
                 failed = report.failed,
                 "sessions judged"

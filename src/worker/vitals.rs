@@ -139,7 +139,7 @@ pub struct Vitals {
 }
 
 /// How a try ended, beside a verdict with a rating: `rated`.
-const ENDINGS: [&str; 6] = ["rated", "unrated", "unchanged", "deferred", "withdrawn", "failed"];
+const ENDINGS: [&str; 7] = ["rated", "unrated", "watched", "unchanged", "deferred", "withdrawn", "failed"];
 
 /// How long a census is believed: however many scrapers ask, the database is asked once a second.
 const CENSUS_LIFE: Duration = Duration::from_secs(1);
@@ -163,8 +163,8 @@ impl Vitals {
     }
 
     pub(super) fn ended(&self, report: &PassReport) {
-        let counts =
-            [report.judged, report.unrated, report.unchanged, report.deferred, report.withdrawn, report.failed];
+        let PassReport { judged, unrated, watched, unchanged, deferred, withdrawn, failed, .. } = *report;
+        let counts = [judged, unrated, watched, unchanged, deferred, withdrawn, failed];
         for (ending, count) in self.endings.iter().zip(counts) {
             ending.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
@@ -183,7 +183,7 @@ impl Vitals {
         CallClass::NAMES.into_iter().zip(self.calls.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// Tries by how they ended: `rated` and `unrated` are verdicts.
+    /// Tries by how they ended: `rated`, `unrated` and `watched` are verdicts.
     pub fn endings(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         ENDINGS.into_iter().zip(self.endings.iter().map(|count| count.load(Ordering::Relaxed)))
     }

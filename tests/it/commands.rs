@@ -112,7 +112,7 @@ fn check_config_prints_what_is_in_effect_without_secrets() {
 fn sweeping_nothing_reports_nothing_in_words_and_in_json() {
     let program = Program::on_sqlite();
     let report: Value = serde_json::from_str(&program.run(["sweep", "--json"]).with_code(0).out).unwrap();
-    let counts = ["lookedAt", "wanted", "judged", "unrated", "unchanged", "deferred", "withdrawn", "failed"];
+    let counts = ["lookedAt", "wanted", "judged", "unrated", "watched", "unchanged", "deferred", "withdrawn", "failed"];
     let nothing: serde_json::Map<String, Value> = counts.iter().map(|key| ((*key).to_owned(), json!(0))).collect();
     assert_eq!(report, Value::Object(nothing));
     let ended = program.run(["sweep"]).with_code(0);

@@ -6,6 +6,7 @@ use super::Opinion;
 use crate::domain::conversation::Conversation;
 use crate::domain::ids::ScorerId;
 use crate::domain::outcome::{Goodness, Outcome};
+use crate::domain::own::FLAGGED;
 use crate::domain::pattern::Sides;
 use crate::domain::span::StoredSpan;
 
@@ -119,13 +120,15 @@ impl Answered {
     /// The opinion: the score as it is, never inverted, and it wins; else bad is what matches, or with `invert_match` what
     /// does not.
     pub fn opinion(&self, invert_match: bool) -> Opinion {
-        let flagged = self.matches.is_some_and(|matches| matches != invert_match);
-        let (goodness, detail) = match self.score {
-            Some(score) => (score, format!("{:.2}", score.get())),
-            None if flagged => (Goodness::BAD, "flagged".to_owned()),
-            None => (Goodness::GOOD, "clean".to_owned()),
+        let flagged = self.matches.map(|matches| matches != invert_match);
+        let (goodness, detail) = match (self.score, flagged) {
+            (Some(score), _) => (score, format!("{:.2}", score.get())),
+            (None, Some(true)) => (Goodness::BAD, FLAGGED.to_owned()),
+            (None, _) => (Goodness::GOOD, "clean".to_owned()),
         };
-        Opinion { detail, justification: self.reason.clone(), ..Opinion::bare(Outcome::Scored { goodness }) }
+        // Beside a score it decides whether the scorer alerts on its own.
+        let facts = self.score.and(flagged).map(|flagged| json!({FLAGGED: flagged}));
+        Opinion { detail, facts, justification: self.reason.clone(), ..Opinion::bare(Outcome::Scored { goodness }) }
     }
 }
 

@@ -26,7 +26,7 @@ impl CustomSpec {
         let mut problems = Problems::none();
         let mut reader = Reader::new(body, &mut problems);
         let check = reader.new_check();
-        let blank = Self { enabled: true, name: String::new(), ..Self::of_built_in(BuiltIn::RunCompletion) };
+        let blank = Self { name: String::new(), ..Self::of_built_in(BuiltIn::RunCompletion) };
         let mut spec = reader.shared_fields(blank);
         let unnamed = reader.given("name").is_none() && !matches!(check, Some(Check::BuiltIn { .. }));
         problems.unless(!unnamed, || NO_NAME.to_owned());

@@ -1,9 +1,9 @@
-//! A judge's own live scoring: a group whose only member is the judge, read from the wire together with it.
+//! A judge's own live scoring, read from the wire together with the judge.
 
 use serde_json::{Map, Value};
 
 use super::spec::JudgeSpec;
-use crate::domain::group::{GroupSpec, Member, MemberKind, OnlineProfile, Scope, Severity, merge_online};
+use crate::domain::group::{OnlineProfile, Scope, Severity, merge_online};
 use crate::domain::problems::Problems;
 
 /// A judge and its own live scoring, as they are to be.
@@ -115,20 +115,6 @@ fn read_agents(stored: Option<&[String]>, patch: &Map<String, Value>, problems: 
         }
     };
     is_selected.then(|| given.unwrap_or_default())
-}
-
-/// The group that a judge's live scoring is.
-pub fn recipe(name: &str, judge: &str, online: OnlineProfile) -> GroupSpec {
-    GroupSpec {
-        name: name.to_owned(),
-        description: None,
-        members: vec![Member::plain(MemberKind::Judge, judge)],
-        aggregation: None,
-        pass_threshold: None,
-        output_type: None,
-        scorecard_id: None,
-        online: Some(online),
-    }
 }
 
 /// The name of a profile once its judge is called `name`: its own, where somebody gave it one, else the judge's.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::templates::{Template, template, templates};
+pub use self::templates::{Template, key, template, templates};
 
 use self::conditions::{Row, Texts};
 use super::content::Speaker;

@@ -36,6 +36,12 @@ enum Look {
 
 use Look::{Exact, Phrase, Regex};
 
+/// What signals of a pattern are keyed by, and what it is called in lists. That of the project's own is made of its id, not of
+/// its name: the key must survive a new name, and two patterns may share one.
+pub fn key(id: &str) -> String {
+    template(id).map_or_else(|| format!("custom:{id}"), |template| template.key.to_owned())
+}
+
 /// The version of all templates. It rises when one of them looks for something else.
 const VERSION: i64 = 1;
 

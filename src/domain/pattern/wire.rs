@@ -29,7 +29,7 @@ impl PatternSpec {
             match_target: vec![Source::Response],
             severity: Severity::Medium,
             polarity: "failure".to_owned(),
-            enabled: true,
+            enabled: false,
             sample_rate: 1.0,
             scope_mode: "all".to_owned(),
             agent_ids: Vec::new(),

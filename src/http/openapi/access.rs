@@ -75,6 +75,17 @@ pub(super) const SETTINGS: Resource = Resource {
         )
         .takes("{kinds: [RedactionKind]|null}")
         .gives(&[(200, "{redaction: Redaction}")]),
+        Doc::new(
+            "GET /agent-monitoring/settings/monitoring-defaults",
+            "Which of the built-in patterns watch the project's traffic",
+        )
+        .gives(&[(200, "{monitoringDefaults: {enabledBuiltinPatterns: [text]}}")]),
+        Doc::new(
+            "PUT /agent-monitoring/settings/monitoring-defaults",
+            "Choose which of the built-in patterns watch the project's traffic: these, and no others",
+        )
+        .takes("{enabledBuiltinPatterns: [text]}")
+        .gives(&[(200, "{monitoringDefaults: {enabledBuiltinPatterns: [text]}}")]),
         Doc::new("GET /agents", "List the agents, newest first")
             .note("Those that were made by name, and those that roots of spans named, by the id that lists of sessions have. The \
                    newest 1000 are listed, and spans name no further ones.")

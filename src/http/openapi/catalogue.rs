@@ -5,13 +5,18 @@ use super::doc::{Doc, PAGE, Resource};
 pub(super) const PATTERNS: Resource = Resource {
     name: "Patterns",
     docs: &[
-        Doc::new(
-            "GET /monitor/patterns, /agent-monitoring/patterns",
-            "List the patterns: the built-in ones, then the newest first",
-        )
+        Doc::new("GET /monitor/patterns", "List the patterns: the built-in ones, then the newest first")
+            .asks(PAGE)
+            .gives(&[(200, "Next & {patterns: [Pattern]}")]),
+        Doc::new("GET /agent-monitoring/patterns", "List the same, each with how many signals it has")
         .asks(PAGE)
         .gives(&[(200, "Next & {patterns: [Pattern]}")]),
-        Doc::new("POST /monitor/patterns", "Make a pattern").takes("NewPattern").gives(&[(201, "{pattern: Pattern}")]),
+        Doc::new("POST /monitor/patterns", "Make a pattern")
+            .note(
+                "With `enabled` it watches traffic on its own: each sampled trace is read, and a match raises a signal. Members of a \
+                 group need not be enabled.",
+            )
+            .takes("NewPattern").gives(&[(201, "{pattern: Pattern}")]),
         Doc::new("GET /monitor/patterns/{id}, /agent-monitoring/patterns/{id}", "Read a pattern")
             .gives(&[(200, "{pattern: Pattern}")])
             .fails(&[404]),
@@ -41,7 +46,8 @@ pub(super) const PATTERNS: Resource = Resource {
             "{_id: id, workspaceId: text, key: text, name: text, description?: text, category?: text, source: \
              'custom'|'builtIn', detectorKind: text, matchTarget: [Source], matchMode: text, includeTerms: [text], excludeTerms: \
              [text], conditions?: [Condition], ruleSpec?: [text], severity: Severity, polarity: text, enabled: flag, sampleRate: \
-             number(0..1), scopeMode: text, agentIds: [text], readOnly: flag, createdAt?: time, updatedAt?: time}",
+             number(0..1), scopeMode: text, agentIds: [text], readOnly: flag, createdAt?: time, updatedAt?: time, \
+             totalSignals?: whole, openSignals?: whole}",
         ),
         ("NewPattern", "PatternPatch & {name: text(1..200)}"),
         (
@@ -138,6 +144,10 @@ pub(super) const CUSTOM: Resource = Resource {
             "POST /agent-monitoring/custom-evaluators",
             "Make a custom evaluator: code, an address, or a built-in one",
         )
+        .note(
+            "With `enabled` it watches traffic on its own: each sampled trace is scored, and what it flags, or scores below \
+             `alertBelow`, raises a signal. Members of a group need not be enabled.",
+        )
         .takes("EvaluatorPatch")
         .gives(&[(201, "{evaluator: Evaluator}")]),
         Doc::new("POST /agent-monitoring/custom-evaluators/dry-run", "Try a custom evaluator out on made-up traffic")
@@ -191,8 +201,8 @@ pub(super) const CUSTOM: Resource = Resource {
         ),
         (
             "EvaluatorEvent",
-            "{id: id, sessionId: id|null, traceId: id, groupId: id, groupName: text, version: whole|null, outcome: text, score: \
-             number(0..1)|null, reason: text|null, detail: text, justification: text|null, lastTurnAt: time, createdAt: time}",
+            "{id: id, sessionId: id|null, traceId: id, groupId: id|null, groupName: text|null, version: whole|null, outcome: text, \
+             score: number(0..1)|null, matched: flag|null, reason: text|null, detail: text, justification: text|null, lastTurnAt: time, createdAt: time}",
         ),
     ],
 };

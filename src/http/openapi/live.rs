@@ -54,7 +54,7 @@ pub(super) const LIVE: Resource = Resource {
         .fails(&[404]),
         Doc::new(
             "GET /agent-monitoring/traces/{id}/evaluations",
-            "What was made of a single trace: groups first, then judges",
+            "What was made of a single trace: groups first, then judges, patterns and custom evaluators by themselves",
         )
         .gives(&[(200, "{traceId: id, evaluations: [Evaluation]}")])
         .fails(&[404]),
@@ -88,7 +88,7 @@ pub(super) const LIVE: Resource = Resource {
         ),
         (
             "Evaluation",
-            "{kind: 'group'|'judge', id: id, name: text, rating: number(0..10)|null, justification: text, blend?: {aggregation: \
+            "{kind: 'group'|'judge'|'pattern'|'custom', id: id, name: text, rating: number(0..10)|null, justification: text, blend?: {aggregation: \
              text, mean: number|null, coverage: number(0..1), gatedBy: text|null, pass: flag|null}, members?: [ScoreMember], \
              judgeModel?: text, createdAt: time}",
         ),

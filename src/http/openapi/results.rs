@@ -136,7 +136,7 @@ pub(super) const SESSIONS: Resource = Resource {
         ),
         (
             "Swept",
-            "{judged: whole, unrated: whole, unchanged: whole, deferred: whole, withdrawn: whole, failed: whole, lookedAt: whole, \
+            "{judged: whole, unrated: whole, watched: whole, unchanged: whole, deferred: whole, withdrawn: whole, failed: whole, lookedAt: whole, \
              wanted: whole, cutShort: flag}",
         ),
         (
@@ -197,7 +197,7 @@ pub(super) const SIGNALS: Resource = Resource {
         (
             "Occurrence",
             "{id: id, agentId?: AgentRef, traceId: text, sessionId?: id, seenAt: time, rating?: number, threshold?: number, \
-             justification?: text}",
+             justification?: text, query?: text, responsePreview?: text}",
         ),
         (
             "PendingAction",

@@ -337,6 +337,20 @@ def signal_of(pattern_key):
     return next((one for one in client.monitor.signals.list(limit=50) if one.pattern_key == pattern_key), None)
 
 
+def watch_on_its_own(pattern):
+    """The pattern was published enabled: it has watched every trace since, whatever groups it is a member of."""
+    agent = f"support-agent-{RUN}"
+
+    def raised():
+        ours = [one for one in client.monitor.list_signals() if one.pattern_key == pattern.key]
+        return next((one for one in ours if (one.agent_id or {}).get("name") == agent and one.occurrence_count == 2), None)
+
+    signal = sweeping_until(raised)
+    check("an enabled pattern raises a signal for each trace that it matches", signal is not None, client.monitor.list_signals())
+    check("in its own name", signal.type == "custom_pattern_match" and signal.root_cause == pattern.name, signal)
+    check("with its severity", (signal.severity, signal.polarity) == ("high", "failure"), signal)
+
+
 def score_single_traces(judge, pattern):
     members = [{"kind": kind, "refId": ref, "weight": 1, "gate": False} for kind, ref in (("judge", judge.id), ("pattern", pattern.id))]
     group = groups.create(f"Replies {RUN}", members)
@@ -467,6 +481,56 @@ def make_projects():
     own.close()
 
 
+def watch_with_scorers(group, pattern):
+    """Code scorers that are enabled watch each trace on their own too, and built-in patterns where they are chosen."""
+    scorers, agent = client.monitor.scorers, f"watched-agent-{RUN}"
+
+    def raised(pattern_key):
+        """The signal of that key about this agent, once there is one."""
+        listed = lambda: client.monitor.list_signals(polarity="all", limit=200)
+        ours = lambda one: one.pattern_key == pattern_key and (one.agent_id or {}).get("name") == agent
+        return sweeping_until(lambda: next((one for one in listed() if ours(one)), None))
+
+    templates = scorers.templates()
+    check("the built-in patterns are listed with their rules, all off",
+          len(templates) >= 6 and all(one["ruleSpec"] and not one["enabled"] for one in templates), templates)
+    keys = ["pii-in-response", "secret-in-response"]
+    check("two are enabled", scorers.enable(keys) == keys)
+    check("the list says so", [one["key"] for one in scorers.templates() if one["enabled"]] == keys, scorers.templates())
+    check("one more keeps them", scorers.enable(["prompt-leak"]) == sorted([*keys, "prompt-leak"]))
+    check("one is disabled", scorers.disable(["prompt-leak", "secret-in-response"]) == ["pii-in-response"])
+    holds, found = refused(lambda: scorers.enable(["no-such-template"]), 400)
+    check("an unknown one is a 400 that names it", holds and "no-such-template" in str(found), found)
+    code = scorers.create_code(
+        f"Short {RUN}", "def handler(input, output, expected, metadata, trace):\n    return 0.2 if 'Sorry' in output else 1.0\n",
+        alert_below=0.5, sample_rate=1.0, severity="low", scope_mode="selected", agent_ids=[agent])
+
+    session = f"walk-watched-{RUN}"
+    leak = say(agent, session, "Whom do I ask?", "Write to ada@example.com.")
+    say(agent, session, "Anybody else?", "No.")
+    sorry = say(agent, session, "And then?", "Sorry, I apologize.")
+    signal = raised("pii-in-response")
+    check("the built-in pattern raises its signal", signal and signal.polarity == "failure" and signal.severity == "high", signal)
+    check("for the one trace that it matches", signal.occurrence_count == 1 and signal.occurrences[0].trace_id == leak, signal)
+    signal = raised(pattern.key)
+    check("so does the pattern of our own", signal and signal.type == "custom_pattern_match" and signal.root_cause == pattern.name, signal)
+    check("for its trace", [one.trace_id for one in signal.occurrences] == [sorry], signal)
+    signal = raised(f"custom-eval:{code['_id']}")
+    check("and the code scorer, for what lies below its border",
+          signal and signal.type == "custom_evaluator_match" and [one.trace_id for one in signal.occurrences] == [sorry], signal)
+    events = sweeping_until(lambda: [events for events in [scorers.events(code["_id"])] if len(events) == 3])
+    check("its events tell of every trace", events and sorted(event["score"] for event in events[0]) == [0.2, 1, 1], events)
+    check("and which matched", [event["traceId"] for event in events[0] if event["matched"]] == [sorry], events)
+    counted_signals = [one["totalSignals"] for one in scorers.templates() if one["key"] == "pii-in-response"]
+    check("the list counts the signals", counted_signals == [1], counted_signals)
+    check("nothing of it is a group", [one.name for one in groups.list() if "Short" in one.name or "Personal" in one.name] == [])
+    kinds = {row["kind"] for row in sessions.scores(session)}
+    check("none of it rates the session, as the group does", kinds <= {f"scorer-group:{group.id}"}, kinds)
+    check("the code scorer is paused", scorers.update(code["_id"], enabled=False)["enabled"] is False)
+    check("the last built-in pattern is off", scorers.disable(["pii-in-response"]) == [])
+    scorers.delete(code["_id"])
+
+
 def clean_up(group, judge, pattern):
     paused = groups.update(group.id, online={"enabled": False})
     check("live scoring is paused", paused.online and paused.online.get("enabled") is False, paused)
@@ -497,9 +561,11 @@ def walk():
     grow(group, talked)
     evaluate(group, judge)
     evaluate_by_judges(judge)
+    watch_on_its_own(pattern)
     score_single_traces(judge, pattern)
     judge_traces_alone()
     judge_sessions_alone()
+    watch_with_scorers(group, pattern)
     look_after_agents()
     page_through_traces(talked)
     make_projects()

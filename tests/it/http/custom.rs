@@ -260,10 +260,13 @@ async fn a_member_that_can_not_answer_puts_the_verdict_off_and_the_others_are_no
     let down = MockServer::start().await;
     let outage = ResponseTemplate::new(401);
     let refusing = Mock::given(method("POST")).respond_with(outage).mount_as_scoped(&down).await;
-    let members_of = [
-        made(&server.caller, &external(&fine.uri(), false)).await,
-        made(&server.caller, &external(&down.uri(), false)).await,
-    ];
+    let only_member = |url: &str| {
+        let mut body = external(url, false);
+        body["enabled"] = json!(false);
+        body
+    };
+    let members_of =
+        [made(&server.caller, &only_member(&fine.uri())).await, made(&server.caller, &only_member(&down.uri())).await];
     group(&server.caller, "G", &members_of.clone().map(|id| member("custom", &id))).await;
     talk(&server.caller, "s", &plain(&[("a", "b"), ("c", "d")])).await;
     assert_eq!(server.caller.sweep().await, 0, "it waits for the one that is down");

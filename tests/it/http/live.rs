@@ -120,7 +120,8 @@ async fn a_group_that_was_just_turned_on_scores_the_next_trace_by_itself() {
     let summary = signal["summary"].as_str().unwrap();
     let start = "Scorer group \"Replies\" scored this response 1.0/10 (below the 6 threshold): Weighted blend: ";
     assert!(summary.starts_with(start), "{summary}");
-    assert_eq!((&signal["occurrences"][0]["traceId"], signal["occurrences"][0].get("sessionId")), (&json!("t"), None));
+    let occurrence = &signal["occurrences"][0];
+    assert_eq!((&occurrence["traceId"], &occurrence["sessionId"]), (&json!("t"), &json!("s")));
 
     assert_eq!(caller.scores("s").await, [] as [Value; 0], "a trace's verdict is not the session's");
     let sessions = list(caller.get("/agent-monitoring/sessions").await, "sessions");

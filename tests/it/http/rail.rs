@@ -148,6 +148,21 @@ async fn told(server: &Server, query: &str, up_to: i64) -> Vec<Value> {
 }
 
 #[tokio::test]
+async fn what_a_scorer_that_watches_finds_is_not_on_the_stream() {
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(5) };
+    let server = Server::planned(Plan { stream, ..Plan::default() }).await;
+    let strict = group(&server, "Strict", ["sorry", "refund"]).await;
+    let watching = json!({"name": "W", "includeTerms": ["sorry"], "enabled": true});
+    assert_eq!(server.caller.post("/monitor/patterns", &watching).await.0, 201);
+    say(&server, "bad", &["sorry", "a refund"]).await;
+    server.clock.advance(Micros::seconds(60));
+    let swept = server.caller.press("/agent-monitoring/session-sweep/run").await.1;
+    assert_eq!((&swept["judged"], &swept["watched"]), (&json!(1), &json!(2)));
+    let told = told(&server, "", 3).await;
+    assert_eq!((told.len(), &told[0]["groupId"], &told[0]["sessionId"]), (1, &json!(strict), &json!("bad")));
+}
+
+#[tokio::test]
 async fn a_stream_tells_what_its_filters_let_through_and_where_it_is() {
     let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(5) };
     let server = Server::planned(Plan { stream, ..Plan::default() }).await;

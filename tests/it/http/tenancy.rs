@@ -102,6 +102,7 @@ async fn no_route_of_the_document_shows_changes_or_spends_anything_of_another_pr
     let body = json!({
         "name": "taken", "status": "taken", "severity": "low", "reason": "taken", "kinds": [], "scopes": ["read"],
         "members": [{"kind": "pattern", "refId": pattern}, {"kind": "judge", "refId": judge_id}],
+        "enabledBuiltinPatterns": ["prompt-leak"],
         "groupId": group, "scorerGroupId": group, "evaluationSettingsId": judge_id, "scorecardId": of_list(&ids, "/scorecards/"),
         "sessionIds": ["s", "due"], "overlapSeconds": 0,
     });

@@ -13,7 +13,7 @@ use afterword::domain::quarantine::Limits;
 use afterword::domain::scorer::Scorer;
 use afterword::domain::span::{Origin, Span, SpanBody, SpanKind};
 use afterword::domain::time::{Micros, Timestamp};
-use afterword::domain::verdict::Verdict;
+use afterword::domain::verdict::{Verdict, Voice};
 use afterword::entropy::SeededEntropy;
 use afterword::store::{
     Arrival, Caps, Claimed, GatheredGroup, GatheredSession, Gathering, PlanSettings, Recorded, SavedGroup, ScorerDraft,
@@ -364,7 +364,7 @@ pub fn verdict(session: &GatheredSession, group: &GatheredGroup, round: i64, rat
         group: group.id.clone(),
         group_name: group.spec.name.clone(),
         group_version: group.version,
-        judge_model: None,
+        voice: Voice::Group,
         session: session.claim.session.clone(),
         read: Goal { revision: session.standing.as_ref().unwrap().revision, round },
         composition: Composition {

@@ -12,6 +12,7 @@ mod ingest;
 mod keys;
 mod lists;
 mod opening;
+mod own;
 mod planning;
 mod profiles;
 mod pruning;

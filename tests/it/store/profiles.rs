@@ -5,7 +5,7 @@ use afterword::domain::group::{MemberKind, OnlineProfile, Scope, Severity};
 use afterword::domain::ids::{GroupId, SessionId};
 use afterword::domain::judge::JudgeSpec;
 use afterword::domain::time::Micros;
-use afterword::domain::verdict::Verdict;
+use afterword::domain::verdict::{Verdict, Voice};
 use afterword::store::{ByHand, EventPlace, Profile, ScorerDraft, SignalFilter, WantedProfile};
 use serde_json::json;
 
@@ -33,17 +33,18 @@ fn draft(name: &str) -> ScorerDraft {
 
 async fn make(ctx: &Ctx, scope: Scope) -> (afterword::domain::scorer::Scorer, Profile) {
     let (now, since) = (ctx.now(), lookback(ctx.now()));
-    let made = ctx.store.create_judge(&ctx.project, &draft("Tone"), Some(&wanted(scope)), now, since).await.unwrap();
+    let made =
+        ctx.store.create_live_scorer(&ctx.project, &draft("Tone"), Some(&wanted(scope)), now, since).await.unwrap();
     (made.0, made.1.unwrap())
 }
 
 async fn a_profile_is_hidden_among_groups_and_scores_like_one(ctx: Ctx) {
-    let (judge, profile) = make(&ctx, Scope::Session).await;
+    let (_, profile) = make(&ctx, Scope::Session).await;
     assert_eq!(ctx.store.groups(&ctx.project).await.unwrap(), []);
     assert_eq!(ctx.store.group(&ctx.project, &profile.saved.id).await.unwrap(), None);
     assert!(!ctx.store.delete_group(&ctx.project, &profile.saved.id, ctx.now()).await.unwrap());
-    assert_eq!(ctx.store.profiles(&ctx.project).await.unwrap(), std::slice::from_ref(&profile));
-    assert_eq!(ctx.store.profile_of_judge(&ctx.project, &judge.id).await.unwrap(), Some(profile.clone()));
+    assert_eq!(ctx.store.profiles(&ctx.project, MemberKind::Judge).await.unwrap(), std::slice::from_ref(&profile));
+    assert_eq!(ctx.store.profile_of(&ctx.project, &profile.owner).await.unwrap(), Some(profile.clone()));
     let stranger = ctx.tenant("two").await;
     assert_eq!(stranger.store.profile(&stranger.project, &profile.saved.id).await.unwrap(), None);
     assert_eq!(ctx.store.live_groups(&ctx.project).await.unwrap()[0].id, profile.saved.id);
@@ -52,7 +53,7 @@ async fn a_profile_is_hidden_among_groups_and_scores_like_one(ctx: Ctx) {
     ctx.plan().await;
     let gathering = ctx.gather().await;
     let group = &gathering.groups[&(ctx.project.clone(), profile.saved.id.clone())];
-    assert_eq!((&group.judge, group.live), (&Some(judge.id), true));
+    assert_eq!((&group.owner, group.live), (&Some(profile.owner.clone()), true));
 }
 
 async fn an_edit_saves_judge_and_profile_together_or_neither(ctx: Ctx) {
@@ -60,31 +61,35 @@ async fn an_edit_saves_judge_and_profile_together_or_neither(ctx: Ctx) {
     let (now, since) = (ctx.now(), lookback(ctx.now()));
     let from = (&judge, Some(&profile));
     let sessions = wanted(Scope::Session);
-    let edited =
-        ctx.store.update_judge(&ctx.project, from, Some(&draft("Tune")), Some(&sessions), now, since).await.unwrap();
+    let edited = ctx
+        .store
+        .update_live_scorer(&ctx.project, from, Some(&draft("Tune")), Some(&sessions), now, since)
+        .await
+        .unwrap();
     let (newer, changed) = edited.unwrap();
     let changed = changed.unwrap();
     assert_eq!((newer.version, changed.saved.version, &changed.saved.id), (2, 2, &profile.saved.id));
     assert_eq!(ctx.count("reconsiderations").await, 1, "sessions are considered again");
     // Each of the two is stale by now.
-    let second = ctx.store.update_judge(&ctx.project, from, None, Some(&sessions), now, since).await.unwrap();
+    let second = ctx.store.update_live_scorer(&ctx.project, from, None, Some(&sessions), now, since).await.unwrap();
     let stale_judge = (&judge, Some(&changed));
     let third =
-        ctx.store.update_judge(&ctx.project, stale_judge, Some(&draft("Third")), None, now, since).await.unwrap();
+        ctx.store.update_live_scorer(&ctx.project, stale_judge, Some(&draft("Third")), None, now, since).await.unwrap();
     assert_eq!((second, third), (None, None));
     let present = (&newer, Some(&changed));
-    let same = ctx.store.update_judge(&ctx.project, present, None, Some(&sessions), now, since).await.unwrap();
+    let same = ctx.store.update_live_scorer(&ctx.project, present, None, Some(&sessions), now, since).await.unwrap();
     assert_eq!(same.unwrap().1.unwrap().saved.version, 2, "what is as it was is no new version");
-    let detached = ctx.store.update_judge(&ctx.project, present, None, None, now, since).await.unwrap();
+    let detached = ctx.store.update_live_scorer(&ctx.project, present, None, None, now, since).await.unwrap();
     assert_eq!(detached.unwrap().1, None);
     assert_eq!(ctx.store.live_groups(&ctx.project).await.unwrap(), []);
-    let again = ctx.store.update_judge(&ctx.project, (&newer, None), None, Some(&sessions), now, since).await.unwrap();
+    let again =
+        ctx.store.update_live_scorer(&ctx.project, (&newer, None), None, Some(&sessions), now, since).await.unwrap();
     let again = again.unwrap().1.unwrap();
     assert_ne!(again.saved.id, profile.saved.id);
     assert!(ctx.store.delete_scorer(&ctx.project, MemberKind::Judge, newer.id.as_str(), now).await.unwrap());
-    assert_eq!(ctx.store.profiles(&ctx.project).await.unwrap(), []);
+    assert_eq!(ctx.store.profiles(&ctx.project, MemberKind::Judge).await.unwrap(), []);
     let gone = (&newer, Some(&again));
-    assert_eq!(ctx.store.update_judge(&ctx.project, gone, None, None, now, since).await.unwrap(), None);
+    assert_eq!(ctx.store.update_live_scorer(&ctx.project, gone, None, None, now, since).await.unwrap(), None);
     assert!(!ctx.store.delete_profile(&ctx.project, &again.saved.id, now).await.unwrap());
 }
 
@@ -96,7 +101,7 @@ async fn made_by_hand(ctx: &Ctx, profile: &Profile, rating: f64) -> Verdict {
         spec: profile.saved.spec.clone(),
         scorecard: afterword::domain::compose::Scorecard::default(),
         live: true,
-        judge: Some(profile.judge.clone()),
+        owner: Some(profile.owner.clone()),
     };
     let claim = afterword::store::Claimed {
         project: ctx.project.clone(),
@@ -104,7 +109,7 @@ async fn made_by_hand(ctx: &Ctx, profile: &Profile, rating: f64) -> Verdict {
         token: String::new(),
     };
     let gathered = ctx.store.gather(vec![claim]).await.unwrap().sessions.remove(0);
-    Verdict { judge_model: Some("m".to_owned()), ..verdict(&gathered, &group, 0, Some(rating)) }
+    Verdict { voice: Voice::Judge { model: "m".to_owned() }, ..verdict(&gathered, &group, 0, Some(rating)) }
 }
 
 async fn by_hand(ctx: &Ctx, verdict: &Verdict, if_stale: bool) -> ByHand {
