@@ -80,7 +80,7 @@ pub struct Event {
     /// The agent concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
-    /// The session concerned.
+    /// The session concerned; `None` where there is none, or a single trace was judged by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     /// What only this type tells.
@@ -112,18 +112,19 @@ impl Event {
             Standing::Below => (EventType::BelowThreshold, "below the"),
             Standing::Above => (EventType::Recovered, "back at or above the"),
         };
-        let subject = format!("{}/{session}", group_key(verdict.group.as_str()));
+        let subject = format!("{}/{}", group_key(verdict.group.as_str()), session.bare());
         Self {
             event_type,
             severity: verdict.severity,
             dedupe_key: format!("{}:{subject}:{}", event_type.as_str(), now.micros()),
             subject,
             summary: format!(
-                "Scorer group \"{group_name}\" rated session {session} {rating:.1}/10 ({place} {threshold} threshold): {}",
+                "Scorer group \"{group_name}\" rated {} {rating:.1}/10 ({place} {threshold} threshold): {}",
+                session.named(),
                 composition.justification
             ),
             agent: verdict.agent.clone(),
-            session: Some(session.clone()),
+            session: session.as_session(),
             data: json!({
                 "group": {"id": verdict.group, "name": group_name},
                 "rating": rating,
@@ -151,12 +152,12 @@ impl Event {
             dedupe_key: format!("judging_failing:{subject}:{}", trouble.since.micros()),
             subject,
             summary: format!(
-                "Scorer group \"{name}\" has had no good verdict for {minutes} minutes although it tried; last, for session \
-                 {session}: {}",
+                "Scorer group \"{name}\" has had no good verdict for {minutes} minutes although it tried; last, for {}: {}",
+                session.named(),
                 trouble.reason
             ),
             agent: None,
-            session: Some(session.clone()),
+            session: session.as_session(),
             data: json!({
                 "group": {"id": group, "name": name},
                 "since": trouble.since.iso(),
@@ -178,11 +179,12 @@ impl Event {
             dedupe_key: format!("budget_exhausted:{subject}"),
             subject,
             summary: format!(
-                "The judge calls{of} for {} are used up: session {session} and those after it wait until {resets_at}",
-                day.text()
+                "The judge calls{of} for {} are used up: {} and what comes after it wait until {resets_at}",
+                day.text(),
+                session.named()
             ),
             agent: None,
-            session: Some(session.clone()),
+            session: session.as_session(),
             data: json!({
                 "group": group.map(|(id, name)| json!({"id": id, "name": name})),
                 "day": day.text(),

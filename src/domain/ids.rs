@@ -125,6 +125,16 @@ impl SessionId {
         self.0.starts_with(TRACE_MARK)
     }
 
+    /// The session, where the subject is one and no single trace.
+    pub fn as_session(&self) -> Option<Self> {
+        (!self.is_trace()).then(|| self.clone())
+    }
+
+    /// What people call the subject: `session s1`, or `trace t1`.
+    pub fn named(&self) -> String {
+        format!("{} {}", if self.is_trace() { "trace" } else { "session" }, self.bare())
+    }
+
     /// The id by which people know the subject: the session's, or the trace's.
     pub fn bare(&self) -> &str {
         self.0.strip_prefix(TRACE_MARK).unwrap_or(&self.0)

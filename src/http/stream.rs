@@ -22,7 +22,7 @@ use super::request::Asked;
 use super::wire::number;
 use crate::clock::stopwatch;
 use crate::domain::group::MemberKind;
-use crate::domain::ids::ProjectId;
+use crate::domain::ids::{ProjectId, SessionId, TraceId};
 use crate::domain::signal::group_key;
 use crate::store::{RailEntry, StoreError};
 
@@ -49,7 +49,9 @@ const LONGEST: Duration = Duration::from_mins(15);
 struct Told {
     number: i64,
     verdict_id: String,
-    session_id: String,
+    /// `None` where a single trace was judged by itself: then that is told.
+    session_id: Option<SessionId>,
+    trace_id: Option<TraceId>,
     kind: String,
     label: String,
     group_id: String,
@@ -80,7 +82,8 @@ impl From<RailEntry> for Told {
         Self {
             number: entry.number,
             verdict_id: verdict.id.into(),
-            session_id: entry.session.into(),
+            session_id: entry.session.as_session(),
+            trace_id: entry.session.as_trace(),
             kind: group_key(verdict.group.as_str()),
             label: format!("{} (group)", verdict.group_name),
             group_id: verdict.group.into(),
