@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::mail;
 use super::model::{self, Group, Model, Row, RowKey, Share};
 use super::world::{GRACE, Kind, Seen, World, name_of};
 use crate::clock::Clock as _;
@@ -32,6 +33,12 @@ pub(super) async fn committed(world: &mut World<'_>, task: u64, ran: &[&str]) {
             world.model.arrive(&pieces, now);
         }
         Some(Kind::Edit) => read_catalogue(world).await,
+        Some(Kind::Post(change, now)) => {
+            let (change, now) = (change.clone(), *now);
+            mail::changed(world, &change, now).await;
+        }
+        Some(Kind::Deliver(_)) if ran.contains(&"SETTLE") => mail::settled(world, task),
+        Some(Kind::Assess(..)) if ran.contains(&"WATCHING") => mail::out_of_budget(world).await,
         Some(Kind::Record(ends)) if ran.contains(&"FENCE") => {
             let ends = ends.clone();
             recorded(world, &ends).await;
@@ -203,7 +210,7 @@ fn rated(world: &World<'_>, key: &RowKey, row: &Row, seen: &Seen, verdict: &Verd
     }
 }
 
-/// A rating below the threshold raises the signal, unless the session has moved on.
+/// A rating below the threshold raises the signal, and receivers hear of each fall and recovery, unless the session has moved on.
 fn alert(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)], key: &RowKey, row: &Row) {
     let holder = world.model.leases.get(&key.0);
     let seen = ends.iter().find(|(end, _)| holder == Some(&end.claim.token)).map(|(_, seen)| seen);
@@ -212,16 +219,18 @@ fn alert(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)], key: &RowKey, 
     else {
         return;
     };
-    if row.rating.is_some_and(|rating| rating < threshold) && world.model.sessions[&key.0].revision() == key.2 {
+    let Some(rating) = row.rating.filter(|_| world.model.sessions[&key.0].revision() == key.2) else { return };
+    if rating < threshold {
         *world.model.alerts.entry(key.1.clone()).or_default() += 1;
     }
+    mail::rated(world, key, rating, threshold, row.created_at);
 }
 
 async fn read_history(world: &World<'_>) -> BTreeMap<RowKey, Row> {
     const VERDICTS: &str = "SELECT session_id, group_id, CAST(revision AS TEXT), CAST(round AS TEXT), CAST(sequence AS TEXT),
-            CAST(rating AS TEXT), CAST(incomplete AS TEXT),
+            CAST(rating AS TEXT), CAST(incomplete AS TEXT), CAST(created_at AS TEXT),
             concat_ws('|', verdict_id, group_version, mean, coverage, gated_by, justification, anchor_trace_id, last_turn_at,
-                turns, spans, created_at, (SELECT group_concat(concat_ws(',', position, outcome, goodness, detail)) FROM
+                turns, spans, (SELECT group_concat(concat_ws(',', position, outcome, goodness, detail)) FROM
                 verdict_members m WHERE m.session_id = v.session_id AND m.group_id = v.group_id
                     AND m.revision = v.revision AND m.round = v.round AND m.sequence = v.sequence))
         FROM verdicts v";
@@ -229,15 +238,17 @@ async fn read_history(world: &World<'_>) -> BTreeMap<RowKey, Row> {
     let read = |row: Vec<String>| {
         let key = (row[0].clone(), row[1].clone(), number(&row[2]), number(&row[3]), number(&row[4]));
         let rating = (!row[5].is_empty()).then(|| row[5].parse().expect("a rating"));
-        (key, Row { rating, incomplete: row[6] == "1", text: row[7].clone() })
+        let created_at = Timestamp::from_micros(number(&row[7]));
+        (key, Row { rating, incomplete: row[6] == "1", created_at, text: row[8].clone() })
     };
-    world.store.rows(VERDICTS, 8).await.into_iter().map(read).collect()
+    world.store.rows(VERDICTS, 9).await.into_iter().map(read).collect()
 }
 
 /// Whether nothing is left to do, now or later.
 pub(super) async fn is_at_rest(world: &World<'_>) -> bool {
     const LEFT: &str = "SELECT CAST((SELECT COUNT(*) FROM queue) + (SELECT COUNT(*) FROM reconsiderations)
-        + (SELECT COUNT(*) FROM sessions WHERE check_at IS NOT NULL) AS TEXT)";
+        + (SELECT COUNT(*) FROM sessions WHERE check_at IS NOT NULL)
+        + (SELECT COUNT(*) FROM receivers WHERE due_at IS NOT NULL) AS TEXT)";
     world.store.rows(LEFT, 1).await[0][0] == "0"
 }
 
@@ -263,6 +274,7 @@ pub(super) async fn all_is_paid(world: &World<'_>) {
         .map(|row| (row[0].trim_start_matches("scorer-group:").to_owned(), row[1].parse().expect("a number")))
         .collect();
     assert_eq!(raised, world.model.alerts, "signals");
+    mail::all_has_arrived(world);
     let ledger = "SELECT CAST(COUNT(*) AS TEXT) FROM judge_calls WHERE kind <> 'live'";
     assert_eq!(world.store.rows(ledger, 1).await[0][0], "0");
 }

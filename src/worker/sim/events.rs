@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::model::Piece;
 use super::world::{Done, Kind, PROCESSES, Task, Trouble, World};
-use super::{checks, edits, script};
+use super::{checks, edits, mail, script};
 use crate::clock::Clock as _;
 use crate::domain::time::Micros;
 use crate::store::{Arrival, Caps, Claimed, SessionEnd};
@@ -12,7 +12,7 @@ use crate::test_support::steps::{At, Stop};
 
 /// How long a session is leased.
 const LEASE: Micros = Micros::seconds(300);
-const CALM: Trouble = Trouble { database: 0, judge: 0 };
+const CALM: Trouble = Trouble { database: 0, judge: 0, receiver: 0 };
 
 impl World<'_> {
     fn tasks_of(&self, process: usize) -> Vec<u64> {
@@ -25,6 +25,13 @@ impl World<'_> {
         let dead = self.tasks_of(process);
         let cut = |stop: &&Stop| matches!(stop.at, At::Ask { .. }) && dead.contains(&stop.task);
         self.tally.calls_cut += self.sim.stops().iter().filter(cut).count() as u64;
+        for stop in self.sim.stops().iter().filter(|stop| dead.contains(&stop.task)) {
+            if let At::Post { id, .. } = &stop.at
+                && self.dice.below(2) == 0
+            {
+                mail::arrived(self, stop.task, id);
+            }
+        }
         for id in self.tasks_of(process) {
             let task = self.tasks.remove(&id).expect("it is there");
             // The client of a dead server does not know, and sends again.
@@ -47,6 +54,7 @@ impl World<'_> {
             }
         }
         self.sim.abandoned();
+        std::mem::take(&mut self.processes[process].cancel).cancel();
         self.tell(|| format!("process {process} stops and gives back {}", claims.len()));
         let (store, now) = (self.processes[process].recorder.store.clone(), self.clock.now());
         self.start(process, Kind::Other, async move { Done::Other(store.release(&claims, now).await) }).await;
@@ -107,6 +115,11 @@ impl World<'_> {
         self.start(process, Kind::Other, renew).await;
     }
 
+    fn pass_time(&mut self, by: Micros) {
+        self.clock.advance(by);
+        self.latest = self.latest.max(self.clock.now());
+    }
+
     fn some_process(&self) -> usize {
         script::below(&self.dice, PROCESSES)
     }
@@ -115,7 +128,7 @@ impl World<'_> {
     pub(super) async fn event(&mut self) {
         let stops = self.sim.stops();
         let process = self.some_process();
-        match self.dice.below(100) {
+        match self.dice.below(if self.post.is_owed() { 114 } else { 105 }) {
             0..=66 if !stops.is_empty() => {
                 let stop = &stops[script::below(&self.dice, stops.len())];
                 // Judges are slow.
@@ -135,23 +148,25 @@ impl World<'_> {
             77..=83 => self.claim(process, self.dice.below(4) == 0).await,
             84..=87 => self.record(process).await,
             88..=92 => {
-                let by = Micros::seconds([1, 10, 45, 130, 700, 4000][script::below(&self.dice, 6)]);
-                self.clock.advance(by);
+                self.pass_time(Micros::seconds([1, 10, 45, 130, 700, 4000][script::below(&self.dice, 6)]));
             }
             93 => {
-                // Death comes while a judge thinks more often than not.
-                let asks = stops.iter().find(|stop| matches!(stop.at, At::Ask { .. }));
+                // Death comes while a judge thinks or a receiver is told more often than not.
+                let asks = stops.iter().rfind(|stop| matches!(stop.at, At::Ask { .. } | At::Post { .. }));
                 self.crash(asks.map_or(process, |stop| self.tasks[&stop.task].process));
             }
             94 if self.dice.below(2) == 0 => self.stop(process).await,
             94 => self.renew(process).await,
             95..=97 => edits::edit(self).await,
             98 if self.dice.below(2) == 0 => self.rest().await,
+            100 | 101 => self.change_receivers().await,
+            105 | 106 => self.change_receivers().await,
+            102 | 107.. => self.deliver(process).await,
             _ => {}
         }
     }
 
-    /// Nothing goes wrong any more and nothing new comes: all that is owed must be paid, and all be quiet.
+    /// Nothing new comes, and soon nothing goes wrong any more: all that is owed must be paid, and all be quiet.
     pub(super) async fn rest(&mut self) {
         self.tell(|| "everything comes to rest".to_owned());
         let trouble = std::mem::replace(&mut self.trouble, CALM);
@@ -161,13 +176,16 @@ impl World<'_> {
             self.finish().await;
         }
         self.finish().await;
+        let troubled = self.dice.below(5);
         for round in 0.. {
             assert!(round < 200, "does not come to rest");
-            self.clock.advance(Micros::seconds(if self.has_budget { 20_000 } else { 3000 }));
+            self.trouble = if round < troubled { Trouble { database: 0, ..trouble } } else { CALM };
+            self.pass_time(Micros::seconds(if self.has_budget { 20_000 } else { 3000 }));
             self.plan(0).await;
             self.finish().await;
             self.claim(0, false).await;
             self.claim(1, true).await;
+            self.deliver(2).await;
             self.finish().await;
             if checks::is_at_rest(self).await {
                 break;

@@ -6,6 +6,7 @@
 mod checks;
 mod edits;
 mod events;
+mod mail;
 mod model;
 mod script;
 mod world;
@@ -18,6 +19,7 @@ use futures::FutureExt as _;
 
 use self::world::{Tally, World};
 use crate::clock::ManualClock;
+use crate::notify::{Notifier, NotifySettings, TIMEOUT};
 use crate::scorers::Limits;
 use crate::scorers::code::{CodeScorers, CodeSettings};
 use crate::scorers::custom::Customs;
@@ -40,6 +42,7 @@ struct Bench {
     /// The same judge, with a budget of a few calls a day.
     limited: Arc<JudgeClient>,
     customs: Customs,
+    notifier: Notifier,
     _folder: tempfile::TempDir,
 }
 
@@ -66,9 +69,10 @@ impl Bench {
             judges: judges(None),
             limited: judges(Some(5)),
             customs: Customs {
-                external: Arc::new(ExternalClient::new(outgoing, ExternalSettings::default())),
+                external: Arc::new(ExternalClient::new(outgoing.clone(), ExternalSettings::default())),
                 code: Arc::new(CodeScorers::new(CodeSettings::of("never-run"))),
             },
+            notifier: Notifier::new(outgoing, NotifySettings { public_url: String::new(), timeout: TIMEOUT }),
             _folder: folder,
         }
     }
@@ -108,13 +112,18 @@ impl Tally {
         self.calls_cut += other.calls_cut;
         self.withdrawn += other.withdrawn;
         self.unchanged += other.unchanged;
+        self.delivered += other.delivered;
+        self.sent_twice += other.sent_twice;
+        self.replies_lost += other.replies_lost;
+        self.dead += other.dead;
     }
 
     /// Whether all that a simulation is for happened, at least now and then.
     fn has_everything(self) -> bool {
-        let rare =
+        let judging =
             [self.incomplete, self.leases_lost, self.asked_again, self.calls_cut, self.withdrawn, self.unchanged];
-        self.verdicts > 500 && rare.iter().all(|count| *count > 4)
+        let telling = [self.delivered, self.sent_twice, self.replies_lost, self.dead];
+        self.verdicts > 500 && judging.iter().chain(&telling).all(|count| *count > 4)
     }
 }
 

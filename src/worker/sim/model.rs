@@ -148,6 +148,7 @@ pub(super) fn gate_failed(shares: &[Share]) -> bool {
 pub(super) struct Row {
     pub(super) rating: Option<f64>,
     pub(super) incomplete: bool,
+    pub(super) created_at: Timestamp,
     /// The whole row and its members, to be compared.
     pub(super) text: String,
 }

@@ -6,10 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use tokio_util::sync::CancellationToken;
+
 use super::super::assess::Catalogue;
 use super::super::keep::Keeper;
 use super::super::record::Task as Recorder;
-use super::super::{Worker, WorkerSettings};
+use super::super::{Deliverer, Worker, WorkerSettings};
+use super::mail::{self, Change, Post, Serving};
 use super::model::{Content, Group, Model, Piece, Session};
 use super::script::{self, Dice, START};
 use super::{Bench, checks};
@@ -20,7 +23,9 @@ use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
-use crate::store::{Caps, Claimed, GatheredSession, Recorded, Retention, SessionEnd, Store, StoreError};
+use crate::store::{
+    Caps, Claimed, GatheredSession, HeldReceiver, Recorded, Retention, SessionEnd, Store, StoreError,
+};
 use crate::test_support::steps::{At, Order, Simulation, Stop};
 
 pub(super) const GRACE: Micros = Micros::seconds(60);
@@ -45,6 +50,7 @@ pub(super) enum Done {
     Gathered(Result<(Vec<GatheredSession>, Arc<Catalogue>), StoreError>),
     Assessed(SessionEnd),
     Recorded(Vec<Option<Recorded>>),
+    Receivers(Result<Vec<HeldReceiver>, StoreError>),
     Other(Result<(), StoreError>),
 }
 
@@ -58,6 +64,10 @@ pub(super) enum Kind {
     Assess(Claimed, Arc<Seen>),
     Record(Vec<(SessionEnd, Arc<Seen>)>),
     Edit,
+    ClaimReceivers,
+    Deliver(Serving),
+    /// A change about receivers, and when it was asked for.
+    Post(Change, Timestamp),
     Other,
 }
 
@@ -76,6 +86,9 @@ pub(super) struct Task {
 pub(super) struct Process {
     pub(super) worker: Arc<Worker>,
     pub(super) recorder: Arc<Recorder>,
+    pub(super) deliverer: Arc<Deliverer>,
+    /// Asks it to stop delivering.
+    pub(super) cancel: CancellationToken,
     /// Ends of work that wait to be recorded.
     pub(super) ends: Vec<(SessionEnd, Arc<Seen>)>,
 }
@@ -85,6 +98,7 @@ pub(super) struct Process {
 pub(super) struct Trouble {
     pub(super) database: u64,
     pub(super) judge: u64,
+    pub(super) receiver: u64,
 }
 
 pub(super) struct World<'a> {
@@ -92,9 +106,12 @@ pub(super) struct World<'a> {
     pub(super) bench: &'a Bench,
     pub(super) dice: Dice,
     pub(super) clock: Arc<ManualClock>,
+    /// The latest moment that the clock has shown.
+    pub(super) latest: Timestamp,
     pub(super) store: Store,
     pub(super) project: ProjectId,
     pub(super) model: Model,
+    pub(super) post: Post,
     pub(super) judges: Vec<String>,
     pub(super) pattern: String,
     pub(super) panel_wait: Micros,
@@ -122,6 +139,13 @@ pub(super) struct Tally {
     pub(super) calls_cut: u64,
     pub(super) withdrawn: u64,
     pub(super) unchanged: u64,
+    pub(super) delivered: u64,
+    /// Deliveries that came again: the reply was lost, or the note of it, or somebody asked for it.
+    pub(super) sent_twice: u64,
+    /// Deliveries that were taken although their sender never heard of it.
+    pub(super) replies_lost: u64,
+    /// Deliveries that were given up.
+    pub(super) dead: u64,
 }
 
 impl<'a> World<'a> {
@@ -135,9 +159,11 @@ impl<'a> World<'a> {
             sim: Simulation::begin(),
             bench,
             clock: Arc::clone(&bench.clock),
+            latest: START,
             store,
             project,
             model: Model::default(),
+            post: Post::default(),
             judges: Vec::new(),
             pattern: String::new(),
             panel_wait: Micros::seconds([0, 100, 100, 5000][script::below(&dice, 4)]),
@@ -148,6 +174,7 @@ impl<'a> World<'a> {
             trouble: Trouble {
                 database: [0, 2, 6][script::below(&dice, 3)],
                 judge: [0, 10, 40, 85][script::below(&dice, 4)],
+                receiver: [0, 20, 60][script::below(&dice, 3)],
             },
             next_task: 0,
             step: 0,
@@ -202,8 +229,11 @@ impl<'a> World<'a> {
             Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges, customs, settings);
         let own = Arc::get_mut(&mut worker).expect("nobody else has it yet");
         own.keeper = Keeper::by_itself(store.clone(), Arc::clone(&clock));
+        let notifier = self.bench.notifier.clone();
+        let deliverer =
+            Deliverer::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), notifier, mail::SETTINGS);
         let recorder = Arc::new(Recorder { store, clock, entropy, settings });
-        Process { worker, recorder, ends: Vec::new() }
+        Process { worker, recorder, deliverer, cancel: CancellationToken::new(), ends: Vec::new() }
     }
 
     /// Starts a task, and lets it come to its first stop.
@@ -249,6 +279,7 @@ impl<'a> World<'a> {
             match &stop.at {
                 At::Committed(ran) => checks::committed(self, stop.task, ran).await,
                 At::Ask { system, user } => checks::asked(self, &stop, &script::question(system, user)),
+                At::Post { id, body, .. } => mail::posted(self, &stop, id, body),
                 At::Begin | At::Read | At::LookUp(_) => {}
             }
         }
@@ -271,6 +302,7 @@ impl<'a> World<'a> {
             }
             _ => {}
         }
+        mail::answered(self, stop, &order);
         let (at, task) = (&stop.at, stop.task);
         if order != Order::Go || matches!(at, At::Committed(_)) {
             self.tell(|| format!("task {task} {order:?} at {at:.60?}"));
@@ -296,6 +328,7 @@ impl<'a> World<'a> {
             At::Ask { .. } if fails(self.trouble.judge) => Order::Fail,
             At::Ask { .. } if fails(self.trouble.judge / 4) => Order::Say("I would rather not say.".to_owned()),
             At::Ask { system, user } => Order::Say(script::reply(system, &script::question(system, user))),
+            At::Post { .. } => mail::answer(self),
             _ if fails(self.trouble.database) => Order::Fail,
             At::Begin if fails(self.trouble.database) => Order::FailAtCommit,
             _ => Order::Go,
@@ -346,7 +379,12 @@ impl<'a> World<'a> {
                 let lost = recorded.iter().filter(|it| **it == Some(Recorded::LeaseLost)).count();
                 self.tally.leases_lost += lost as u64;
             }
-            (Kind::Plan, Done::Planned(result)) | (Kind::Edit | Kind::Other, Done::Other(result)) => check(&result),
+            (Kind::ClaimReceivers, Done::Receivers(result)) => {
+                check(&result.as_ref().map(|_| ()).map_err(Clone::clone));
+                self.serve(process, result.unwrap_or_default()).await;
+            }
+            (Kind::Plan, Done::Planned(result))
+            | (Kind::Edit | Kind::Deliver(_) | Kind::Post(..) | Kind::Other, Done::Other(result)) => check(&result),
             _ => unreachable!("a task ends as what it is"),
         }
     }
