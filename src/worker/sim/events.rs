@@ -91,7 +91,7 @@ impl World<'_> {
                 store.claim(None, "sim", limit, now, until, Caps::default()).await
             })
         };
-        self.start(process, Kind::Claim, claim).await;
+        self.start(process, Kind::Claim(now), claim).await;
     }
 
     async fn record(&mut self, process: usize) {
@@ -128,7 +128,7 @@ impl World<'_> {
     pub(super) async fn event(&mut self) {
         let stops = self.sim.stops();
         let process = self.some_process();
-        match self.dice.below(if self.post.is_owed() { 114 } else { 105 }) {
+        match self.dice.below(if self.post.is_owed() { 122 } else { 113 }) {
             0..=66 if !stops.is_empty() => {
                 let stop = &stops[script::below(&self.dice, stops.len())];
                 // Judges are slow.
@@ -160,8 +160,11 @@ impl World<'_> {
             95..=97 => edits::edit(self).await,
             98 if self.dice.below(2) == 0 => self.rest().await,
             100 | 101 => self.change_receivers().await,
-            105 | 106 => self.change_receivers().await,
-            102 | 107.. => self.deliver(process).await,
+            103 | 104 => self.order_resweep().await,
+            105..=109 => self.step_resweeps(process).await,
+            110 | 111 => self.act().await,
+            113 | 114 => self.change_receivers().await,
+            102 | 115.. => self.deliver(process).await,
             _ => {}
         }
     }
@@ -186,6 +189,9 @@ impl World<'_> {
             self.claim(0, false).await;
             self.claim(1, true).await;
             self.deliver(2).await;
+            self.finish().await;
+            self.resume_resweeps().await;
+            self.step_resweeps(2).await;
             self.finish().await;
             if checks::is_at_rest(self).await {
                 break;

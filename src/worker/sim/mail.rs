@@ -87,6 +87,7 @@ impl Post {
 #[derive(Debug)]
 pub(super) struct Serving {
     receiver: String,
+    spec: ReceiverSpec,
     /// The step at which it began.
     began: u64,
     /// How often it was tried after it had been switched off or deleted.
@@ -272,7 +273,7 @@ pub(super) fn settled(world: &mut World<'_>, task: u64) {
     let step = world.step;
     let Some(Kind::Deliver(serving)) = world.tasks.get(&task).map(|task| &task.kind) else { return };
     let (id, status, at) = serving.tried.clone().expect("something was tried");
-    let of = serving.receiver.clone();
+    let (of, spec) = (serving.receiver.clone(), serving.spec.clone());
     let Some(receiver) = world.post.receivers.get_mut(&of) else { return };
     let policy = SETTINGS.policy;
     let failures = receiver.failures + 1;
@@ -289,6 +290,8 @@ pub(super) fn settled(world: &mut World<'_>, task: u64) {
     let (dead, tells) = (letter.dead, letter.tells.clone());
     (receiver.failures, receiver.not_before) = match status {
         Some(200 | 400) => (0, receiver.not_before),
+        // What failed before an edit does not count.
+        _ if receiver.spec != spec => (0, receiver.not_before),
         _ => (failures, at + wait),
     };
     world.tally.dead += u64::from(dead);
@@ -367,8 +370,8 @@ impl World<'_> {
                 let until = known.not_before;
                 assert!(self.latest >= until, "{} is served although it is left alone until {until:?}", receiver.id);
             }
-            let serving =
-                Serving { receiver: receiver.id.clone(), began: self.step, late: 0, tried: None };
+            let (of, spec) = (receiver.id.clone(), receiver.spec.clone());
+            let serving = Serving { receiver: of, spec, began: self.step, late: 0, tried: None };
             let (deliverer, cancel) = {
                 let process = &self.processes[process];
                 (Arc::clone(&process.deliverer), process.cancel.clone())

@@ -8,6 +8,7 @@ mod edits;
 mod events;
 mod mail;
 mod model;
+mod orders;
 mod script;
 mod world;
 
@@ -116,6 +117,8 @@ impl Tally {
         self.sent_twice += other.sent_twice;
         self.replies_lost += other.replies_lost;
         self.dead += other.dead;
+        self.reordered += other.reordered;
+        self.afresh += other.afresh;
     }
 
     /// Whether all that a simulation is for happened, at least now and then.
@@ -123,7 +126,8 @@ impl Tally {
         let judging =
             [self.incomplete, self.leases_lost, self.asked_again, self.calls_cut, self.withdrawn, self.unchanged];
         let telling = [self.delivered, self.sent_twice, self.replies_lost, self.dead];
-        self.verdicts > 500 && judging.iter().chain(&telling).all(|count| *count > 4)
+        let again = [self.reordered, self.afresh];
+        self.verdicts > 500 && judging.iter().chain(&telling).chain(&again).all(|count| *count > 4)
     }
 }
 

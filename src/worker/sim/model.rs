@@ -55,6 +55,8 @@ pub(super) struct Session {
     pub(super) last_arrival: i64,
     /// What it was at each revision, from 1.
     pub(super) history: Vec<Content>,
+    /// Whether spans of it were pruned: it is the rest of a conversation from then on.
+    pub(super) pruned: bool,
     /// The last arrival in each turn that has no root.
     rootless: BTreeMap<u64, i64>,
 }
@@ -84,6 +86,7 @@ impl Session {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Group {
     pub(super) spec: GroupSpec,
+    pub(super) version: i64,
     pub(super) deleted: bool,
 }
 
@@ -94,9 +97,14 @@ impl Group {
 
     /// Whether it judges a session of that name and content at all.
     pub(super) fn wants(&self, id: &str, name: &str, content: &Content) -> bool {
-        let Some(online) = &self.spec.online else { return false };
+        self.can_judge(content)
+            && self.spec.online.as_ref().is_some_and(|online| unit(name, id) < online.sample_rate)
+    }
+
+    /// Whether it judges sessions of that content, sampled or not.
+    pub(super) fn can_judge(&self, content: &Content) -> bool {
         let turns = i64::try_from(content.heads.len()).expect("few turns");
-        self.is_live() && turns >= online.min_turns && unit(name, id) < online.sample_rate
+        self.is_live() && self.spec.online.as_ref().is_some_and(|online| turns >= online.min_turns)
     }
 }
 
@@ -148,6 +156,7 @@ pub(super) fn gate_failed(shares: &[Share]) -> bool {
 pub(super) struct Row {
     pub(super) rating: Option<f64>,
     pub(super) incomplete: bool,
+    pub(super) group_version: i64,
     pub(super) created_at: Timestamp,
     /// The whole row and its members, to be compared.
     pub(super) text: String,
@@ -162,11 +171,13 @@ pub(super) struct Model {
     pub(super) groups: BTreeMap<String, Group>,
     /// The rubric that each judge has now.
     pub(super) rubrics: BTreeMap<String, u64>,
-    /// Questions whose answer is kept, and at which step it came to be.
-    pub(super) kept: BTreeMap<String, u64>,
+    /// Questions whose answer is kept, each with the order that had it asked afresh, and at which step it came to be.
+    pub(super) kept: BTreeMap<(String, Option<String>), u64>,
     /// Every question that was ever asked.
     pub(super) asked: BTreeSet<String>,
     pub(super) verdicts: BTreeMap<RowKey, Row>,
+    /// The rubrics of the judges that each verdict was made with.
+    pub(super) made_with: BTreeMap<RowKey, BTreeMap<String, u64>>,
     /// Who holds each session.
     pub(super) leases: BTreeMap<String, String>,
     /// How often each group must have raised its signal.
@@ -214,6 +225,11 @@ impl Model {
         }
         let heads = turns.values().map(|spans| spans[0]).collect();
         Content { heads, anchor: turns.into_values().next_back().unwrap_or_default() }
+    }
+
+    /// Whether an answer to a question is kept, whoever asked it.
+    pub(super) fn is_kept(&self, question: &str) -> bool {
+        self.kept.keys().any(|(kept, _)| kept == question)
     }
 
     /// The last verdict of a pair.

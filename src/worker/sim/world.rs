@@ -13,6 +13,7 @@ use super::super::keep::Keeper;
 use super::super::record::Task as Recorder;
 use super::super::{Deliverer, Worker, WorkerSettings};
 use super::mail::{self, Change, Post, Serving};
+use super::orders::{Item, Orders};
 use super::model::{Content, Group, Model, Piece, Session};
 use super::script::{self, Dice, START};
 use super::{Bench, checks};
@@ -39,6 +40,8 @@ pub(super) struct Seen {
     pub(super) session: Option<Session>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) rubrics: BTreeMap<String, u64>,
+    /// The orders of re-sweeps that were open.
+    pub(super) orders: Vec<Item>,
     pub(super) at: Timestamp,
 }
 
@@ -58,7 +61,8 @@ pub(super) enum Done {
 pub(super) enum Kind {
     Send(Vec<Piece>, Timestamp),
     Plan,
-    Claim,
+    /// Holds the moment.
+    Claim(Timestamp),
     /// Holds what is seen, once it has been read.
     Gather(Vec<Claimed>, Option<BTreeMap<String, Arc<Seen>>>),
     Assess(Claimed, Arc<Seen>),
@@ -68,6 +72,10 @@ pub(super) enum Kind {
     Deliver(Serving),
     /// A change about receivers, and when it was asked for.
     Post(Change, Timestamp),
+    Order,
+    Step,
+    /// Something is done with the re-sweep of this id.
+    Act(String),
     Other,
 }
 
@@ -112,6 +120,8 @@ pub(super) struct World<'a> {
     pub(super) project: ProjectId,
     pub(super) model: Model,
     pub(super) post: Post,
+    pub(super) orders: Orders,
+    pub(super) caps: Caps,
     pub(super) judges: Vec<String>,
     pub(super) pattern: String,
     pub(super) panel_wait: Micros,
@@ -146,6 +156,10 @@ pub(super) struct Tally {
     pub(super) replies_lost: u64,
     /// Deliveries that were given up.
     pub(super) dead: u64,
+    /// Sessions that were judged again since somebody ordered it.
+    pub(super) reordered: u64,
+    /// Questions that were asked afresh although their answers were known.
+    pub(super) afresh: u64,
 }
 
 impl<'a> World<'a> {
@@ -164,6 +178,8 @@ impl<'a> World<'a> {
             project,
             model: Model::default(),
             post: Post::default(),
+            orders: Orders::default(),
+            caps: Caps::default(),
             judges: Vec::new(),
             pattern: String::new(),
             panel_wait: Micros::seconds([0, 100, 100, 5000][script::below(&dice, 4)]),
@@ -298,7 +314,7 @@ impl<'a> World<'a> {
             }
             (At::LookUp(name), _) if name.ends_with("::ANSWERS") => task.looked = task.looked.or(Some(number)),
             (At::Read, Kind::Gather(claims, seen)) if order == Order::Go => {
-                *seen = Some(checks::seen(&self.model, claims, now));
+                *seen = Some(checks::seen(&self.model, &self.orders, claims, now));
             }
             _ => {}
         }
@@ -347,7 +363,7 @@ impl<'a> World<'a> {
                     self.unsent.push(pieces);
                 }
             }
-            (Kind::Claim, Done::Claimed(result)) => {
+            (Kind::Claim(_), Done::Claimed(result)) => {
                 check(&result.as_ref().map(|_| ()).map_err(Clone::clone));
                 let claims = result.unwrap_or_default();
                 if !claims.is_empty() {
@@ -370,7 +386,7 @@ impl<'a> World<'a> {
             }
             (Kind::Assess(_, seen), Done::Assessed(end)) => {
                 checks::assessed(self, &end, task.failed);
-                let kept = |question: &String| self.model.kept.contains_key(question);
+                let kept = |question: &String| self.model.is_kept(question);
                 assert!(task.failed || task.answered.iter().all(kept), "paid for and not kept: {:?}", task.answered);
                 self.processes[process].ends.push((end, seen));
             }
@@ -384,7 +400,16 @@ impl<'a> World<'a> {
                 self.serve(process, result.unwrap_or_default()).await;
             }
             (Kind::Plan, Done::Planned(result))
-            | (Kind::Edit | Kind::Deliver(_) | Kind::Post(..) | Kind::Other, Done::Other(result)) => check(&result),
+            | (
+                Kind::Edit
+                | Kind::Deliver(_)
+                | Kind::Post(..)
+                | Kind::Order
+                | Kind::Step
+                | Kind::Act(_)
+                | Kind::Other,
+                Done::Other(result),
+            ) => check(&result),
             _ => unreachable!("a task ends as what it is"),
         }
     }
@@ -392,11 +417,28 @@ impl<'a> World<'a> {
 
 impl Seen {
     fn clone_of(seen: &Self) -> Self {
-        Self { session: seen.session.clone(), groups: seen.groups.clone(), rubrics: seen.rubrics.clone(), at: seen.at }
+        Self {
+            session: seen.session.clone(),
+            groups: seen.groups.clone(),
+            rubrics: seen.rubrics.clone(),
+            orders: seen.orders.clone(),
+            at: seen.at,
+        }
     }
 
     pub(super) fn content(&self) -> Content {
         self.session.as_ref().map(Session::content).unwrap_or_default()
+    }
+
+    /// The orders that a group was to carry out.
+    pub(super) fn orders_of<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a Item> {
+        self.orders.iter().filter(move |item| item.group == group)
+    }
+
+    /// Whether a group was to judge the session: since live scoring wants that, or an order.
+    pub(super) fn is_wanted_by(&self, id: &str, session: &str) -> bool {
+        let (group, content) = (&self.groups[id], self.content());
+        group.wants(id, session, &content) || (self.orders_of(id).next().is_some() && group.can_judge(&content))
     }
 }
 
