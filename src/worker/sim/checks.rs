@@ -1,27 +1,24 @@
 //! What is checked at every step: each commit against the model, each question against the answers that are kept, and, when
 //! everything has come to rest, that all that is owed was paid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::mail;
 use super::model::{self, Group, Model, Row, RowKey, Share};
 use super::orders::{self, After, Item, Orders};
+use super::pruning;
 use super::world::{GRACE, Kind, Seen, World, name_of};
+use crate::clock::Clock as _;
 use crate::domain::assessment::Ending;
 use crate::domain::group::MemberKind;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Micros, Timestamp};
 use crate::domain::verdict::Verdict;
-use crate::store::{Claimed, SessionEnd, Try};
+use crate::store::{Caps, Claimed, SessionEnd, Try};
 use crate::test_support::steps::{At, Stop};
 
 /// What a reader of these sessions sees at this moment.
-pub(super) fn seen(
-    model: &Model,
-    orders: &Orders,
-    claims: &[Claimed],
-    at: Timestamp,
-) -> BTreeMap<String, Arc<Seen>> {
+pub(super) fn seen(model: &Model, orders: &Orders, claims: &[Claimed], at: Timestamp) -> BTreeMap<String, Arc<Seen>> {
     let seen = |claim: &Claimed| {
         let session = model.sessions.get(claim.session.as_str()).cloned();
         let (groups, rubrics) = (model.groups.clone(), model.rubrics.clone());
@@ -43,6 +40,10 @@ pub(super) async fn committed(world: &mut World<'_>, task: u64, ran: &[&str]) {
             let (change, now) = (change.clone(), *now);
             mail::changed(world, &change, now).await;
         }
+        Some(Kind::Prune(now)) => {
+            let now = *now;
+            pruning::pruned(world, ran, now).await;
+        }
         Some(Kind::Order) => orders::look(world, After::Ordering).await,
         Some(Kind::Step) => orders::look(world, After::Step).await,
         Some(Kind::Act(id)) => {
@@ -60,19 +61,42 @@ pub(super) async fn committed(world: &mut World<'_>, task: u64, ran: &[&str]) {
     if ran.contains(&"INSERT_ANSWER") {
         read_answers(world).await;
     }
-    let leases = ["CLAIM", "TAKE_OVER", "REQUEUE", "DEQUEUE", "RELEASE"];
+    let leases = ["CLAIM", "TAKE_OVER", "RENEW", "REQUEUE", "DEQUEUE", "RELEASE"];
     if leases.iter().any(|statement| ran.contains(statement)) {
-        let rows = world.store.rows("SELECT session_id, lease_token FROM queue WHERE lease_token IS NOT NULL", 2).await;
-        let leases: BTreeMap<String, String> = rows.into_iter().map(|mut row| (row.remove(0), row.remove(0))).collect();
+        const LEASES: &str = "SELECT session_id, lease_token, CAST(visible_at AS TEXT), lane FROM queue
+            WHERE lease_token IS NOT NULL";
+        let rows = world.store.rows(LEASES, 4).await;
+        let until = |row: &Vec<String>| Timestamp::from_micros(row[2].parse().expect("a moment"));
+        world.model.held_until = rows.iter().map(|row| (row[0].clone(), until(row))).collect();
+        let leases: BTreeMap<String, String> = rows.iter().map(|row| (row[0].clone(), row[1].clone())).collect();
         let before = std::mem::replace(&mut world.model.leases, leases);
         if let Some(Kind::Claim(now)) = world.tasks.get(&task).map(|task| &task.kind)
             && ran.contains(&"CLAIM")
         {
             let is_new = |(session, token): &(&String, &String)| before.get(*session) != Some(*token);
-            let new = world.model.leases.iter().filter(is_new).map(|(session, _)| session.clone()).collect();
+            let new: BTreeSet<String> =
+                world.model.leases.iter().filter(is_new).map(|(session, _)| session.clone()).collect();
             orders::claimed(world, &new, *now).await;
+            let living = rows.iter().filter(|row| until(row) > *now).map(|row| (row[0].as_str(), row[3].as_str()));
+            let is_full = within_caps(world, &new, &living.collect());
+            world.tally.capped += u64::from(is_full);
         }
     }
+}
+
+/// A claim takes no more sessions than may be in work. Answers whether it took as many.
+fn within_caps(world: &World<'_>, new: &BTreeSet<String>, living: &BTreeMap<&str, &str>) -> bool {
+    let Caps { project, group } = world.caps;
+    let mut is_full = false;
+    for session in new {
+        let lane = living[session.as_str()];
+        let of_project = i64::try_from(living.len()).expect("few sessions");
+        let of_lane = i64::try_from(living.values().filter(|it| **it == lane).count()).expect("few sessions");
+        assert!(project.is_none_or(|cap| of_project <= cap), "{of_project} sessions are in work");
+        assert!(group.is_none_or(|cap| of_lane <= cap), "{of_lane} sessions of {lane} are in work");
+        is_full |= project == Some(of_project) || group == Some(of_lane);
+    }
+    is_full
 }
 
 async fn read_catalogue(world: &mut World<'_>) {
@@ -91,7 +115,7 @@ async fn read_catalogue(world: &mut World<'_>) {
     }
 }
 
-async fn read_answers(world: &mut World<'_>) {
+pub(super) async fn read_answers(world: &mut World<'_>) {
     for row in world.store.rows("SELECT answer, outcome_key FROM outcomes", 2).await {
         let (_, question) = row[0].split_once("\"q").expect("answers say what was asked");
         let question = format!("q{}", question.split('"').next().unwrap_or_default());
@@ -164,7 +188,7 @@ async fn recorded(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)]) {
             .flat_map(|(end, seen)| end.tries.iter().map(move |attempt| (end, seen, attempt.verdict.as_ref())))
             .find_map(|(end, seen, verdict)| verdict.filter(|it| is_at(it, key)).map(|verdict| (end, seen, verdict)))
             .unwrap_or_else(|| panic!("{key:?} was recorded by nobody who holds the session"));
-        admissible(world, key, seen);
+        admissible(world, key, row, seen);
         rated(world, key, row, seen, verdict);
     }
     for (key, row) in new {
@@ -174,6 +198,7 @@ async fn recorded(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)]) {
         world.tell(|| format!("verdict {key:?}: {:?}", row.rating));
         world.tally.verdicts += 1;
         world.tally.incomplete += u64::from(row.incomplete);
+        world.tally.interim += u64::from(row.interim);
         world.model.waiting.remove(&(key.0.clone(), key.1.clone()));
         world.model.verdicts.insert(key, row);
     }
@@ -191,7 +216,11 @@ async fn recorded(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)]) {
 }
 
 /// The end that the present holder of a session hands in.
-fn holder<'a>(world: &World<'_>, ends: &'a [(SessionEnd, Arc<Seen>)], session: &str) -> Option<&'a (SessionEnd, Arc<Seen>)> {
+fn holder<'a>(
+    world: &World<'_>,
+    ends: &'a [(SessionEnd, Arc<Seen>)],
+    session: &str,
+) -> Option<&'a (SessionEnd, Arc<Seen>)> {
     let token = world.model.leases.get(session)?;
     ends.iter().find(|(end, _)| name_of(&end.claim) == session && end.claim.token == *token)
 }
@@ -208,7 +237,7 @@ fn is_at(verdict: &Verdict, key: &RowKey) -> bool {
 
 /// It was to be judged: quiet, long enough, of a group that lives, and either kept by the sample and not what was judged before,
 /// or ordered.
-fn admissible(world: &World<'_>, key: &RowKey, seen: &Seen) {
+fn admissible(world: &World<'_>, key: &RowKey, row: &Row, seen: &Seen) {
     let session = seen.session.as_ref().expect("a session that was read");
     assert_eq!(session.revision(), key.2, "{key:?} is not the revision that was read");
     let group = &seen.groups[&key.1];
@@ -218,7 +247,12 @@ fn admissible(world: &World<'_>, key: &RowKey, seen: &Seen) {
     let is_forced = seen.orders_of(&key.1).any(|item| item.force);
     let idle = group.spec.online.as_ref().map_or(0, |online| online.idle_seconds);
     let is_quiet = session.is_quiet(idle, GRACE, seen.at);
-    assert!(is_quiet || is_forced, "{key:?} was judged while it was active");
+    let judged = world.model.last(&key.0, &key.1).map(|(_, row)| row.created_at);
+    let since = session.began.max(judged).expect("it began");
+    let is_old = world.max_session_age > Micros::ZERO && seen.at - since >= world.max_session_age;
+    assert!(is_quiet || is_forced || is_old, "{key:?} was judged while it was active");
+    assert_eq!(row.interim, !is_quiet, "{key:?}");
+    assert!(!world.model.sessions[&key.0].pruned, "{key:?} is of the rest of a conversation");
     assert!(world.model.groups[&key.1].is_live(), "{key:?} was recorded for a group that is off");
     if let Some((last, _)) = world.model.last(&key.0, &key.1) {
         assert!(last < key, "{key:?} was recorded after {last:?}");
@@ -256,7 +290,7 @@ fn rated(world: &World<'_>, key: &RowKey, row: &Row, seen: &Seen, verdict: &Verd
     assert_eq!(row.incomplete, missing, "{key:?} of {shares:?}");
     if missing && !model::gate_failed(&shares) && world.panel_wait.get() > 0 {
         let since = world.model.waiting.get(&(key.0.clone(), key.1.clone()));
-        let waited = since.is_some_and(|since| seen.at - *since >= world.panel_wait);
+        let waited = since.is_some_and(|since| seen.at + world.set_back - *since >= world.panel_wait);
         assert!(waited, "{key:?} is incomplete, but its panel was waited for since {since:?} only");
     }
 }
@@ -282,9 +316,9 @@ fn alert(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)], key: &RowKey, 
     mail::rated(world, key, rating, threshold, row.created_at);
 }
 
-async fn read_history(world: &World<'_>) -> BTreeMap<RowKey, Row> {
+pub(super) async fn read_history(world: &World<'_>) -> BTreeMap<RowKey, Row> {
     const VERDICTS: &str = "SELECT session_id, group_id, CAST(revision AS TEXT), CAST(round AS TEXT), CAST(sequence AS TEXT),
-            CAST(rating AS TEXT), CAST(incomplete AS TEXT), CAST(created_at AS TEXT), CAST(group_version AS TEXT),
+            CAST(rating AS TEXT), CAST(incomplete AS TEXT), CAST(created_at AS TEXT), CAST(group_version AS TEXT), CAST(interim AS TEXT),
             concat_ws('|', verdict_id, mean, coverage, gated_by, justification, anchor_trace_id, last_turn_at,
                 turns, spans, (SELECT group_concat(concat_ws(',', position, outcome, goodness, detail)) FROM
                 verdict_members m WHERE m.session_id = v.session_id AND m.group_id = v.group_id
@@ -295,10 +329,26 @@ async fn read_history(world: &World<'_>) -> BTreeMap<RowKey, Row> {
         let key = (row[0].clone(), row[1].clone(), number(&row[2]), number(&row[3]), number(&row[4]));
         let rating = (!row[5].is_empty()).then(|| row[5].parse().expect("a rating"));
         let created_at = Timestamp::from_micros(number(&row[7]));
-        let group_version = number(&row[8]);
-        (key, Row { rating, incomplete: row[6] == "1", group_version, created_at, text: row[9].clone() })
+        let (incomplete, interim, group_version) = (row[6] == "1", row[9] == "1", number(&row[8]));
+        (key, Row { rating, incomplete, interim, group_version, created_at, text: row[10].clone() })
     };
-    world.store.rows(VERDICTS, 10).await.into_iter().map(read).collect()
+    world.store.rows(VERDICTS, 11).await.into_iter().map(read).collect()
+}
+
+/// Who judges a session that goes on and on has judged it lately.
+pub(super) fn is_judged_meanwhile(world: &World<'_>, session: u64) {
+    let name = model::name(session);
+    let it = &world.model.sessions[&name];
+    for (id, group) in &world.model.groups {
+        // An alarm rings when the session would be quiet if it had ended.
+        let idle = group.spec.online.as_ref().map_or(0, |online| online.idle_seconds);
+        let latest = Micros::new(world.max_session_age.get() + Micros::seconds(idle + 100).get());
+        let judged = world.model.last(&name, id).map(|(_, row)| row.created_at);
+        let since = it.began.max(judged).expect("it began");
+        let is_wanted = !it.pruned && group.wants(id, &name, &it.content());
+        let for_long = world.clock.now() - since;
+        assert!(!is_wanted || for_long <= latest, "{name} goes on and {id} has not judged it for {for_long:?}");
+    }
 }
 
 /// Whether nothing is left to do, now or later.
@@ -314,7 +364,7 @@ pub(super) async fn is_at_rest(world: &World<'_>) -> bool {
 pub(super) async fn all_is_paid(world: &World<'_>) {
     for (name, session) in &world.model.sessions {
         for (id, group) in &world.model.groups {
-            if !group.wants(id, name, &session.content()) {
+            if session.pruned || !group.wants(id, name, &session.content()) {
                 continue;
             }
             let last = world.model.last(name, id);
@@ -334,6 +384,7 @@ pub(super) async fn all_is_paid(world: &World<'_>) {
     assert_eq!(raised, world.model.alerts, "signals");
     mail::all_has_arrived(world);
     orders::all_is_done(world);
+    pruning::all_is_kept(world, None).await;
     let ledger = "SELECT CAST(COUNT(*) AS TEXT) FROM judge_calls WHERE kind <> 'live'";
     assert_eq!(world.store.rows(ledger, 1).await[0][0], "0");
 }

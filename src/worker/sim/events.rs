@@ -7,7 +7,7 @@ use super::world::{Done, Kind, PROCESSES, Task, Trouble, World};
 use super::{checks, edits, mail, script};
 use crate::clock::Clock as _;
 use crate::domain::time::Micros;
-use crate::store::{Arrival, Caps, Claimed, SessionEnd};
+use crate::store::{Arrival, Claimed, SessionEnd};
 use crate::test_support::steps::{At, Stop};
 
 /// How long a session is leased.
@@ -82,13 +82,13 @@ impl World<'_> {
 
     async fn claim(&mut self, process: usize, expired: bool) {
         let (store, now) = (self.processes[process].recorder.store.clone(), self.clock.now());
-        let limit = 1 + script::below(&self.dice, 3);
+        let (limit, caps) = (1 + script::below(&self.dice, 3), self.caps);
         let claim = async move {
             let until = now + LEASE;
             Done::Claimed(if expired {
                 store.claim_expired(None, "sim", now, until).await.map(|claim| claim.into_iter().collect())
             } else {
-                store.claim(None, "sim", limit, now, until, Caps::default()).await
+                store.claim(None, "sim", limit, now, until, caps).await
             })
         };
         self.start(process, Kind::Claim(now), claim).await;
@@ -120,6 +120,40 @@ impl World<'_> {
         self.latest = self.latest.max(self.clock.now());
     }
 
+    /// The clock is set right.
+    fn set_clock_back(&mut self) {
+        let by = Micros::seconds([1, 5, 30][script::below(&self.dice, 3)]);
+        self.tell(|| format!("the clock is set back by {by:?}"));
+        self.set_back = Micros::new(self.set_back.get() + by.get());
+        self.clock.advance(Micros::new(-by.get()));
+    }
+
+    /// A session goes on and on. Groups that want it judge it all the same, where that was chosen.
+    async fn chatter(&mut self) {
+        const STEP: Micros = Micros::seconds(100);
+        if self.max_session_age == Micros::ZERO || self.has_budget {
+            return;
+        }
+        self.rest().await;
+        let trouble = std::mem::replace(&mut self.trouble, CALM);
+        let session = self.dice.below(script::SESSIONS);
+        self.tell(|| format!("s{session} goes on and on"));
+        // Until it is old enough, and then for as long as an alarm may take to ring.
+        for _ in 0..18 {
+            self.chats += 1;
+            self.pass_time(STEP);
+            self.send(vec![script::chat(session, self.chats)]).await;
+            self.finish().await;
+            self.plan(0).await;
+            self.finish().await;
+            self.claim(0, false).await;
+            self.claim(1, false).await;
+            self.finish().await;
+        }
+        checks::is_judged_meanwhile(self, session);
+        self.trouble = trouble;
+    }
+
     fn some_process(&self) -> usize {
         script::below(&self.dice, PROCESSES)
     }
@@ -128,7 +162,7 @@ impl World<'_> {
     pub(super) async fn event(&mut self) {
         let stops = self.sim.stops();
         let process = self.some_process();
-        match self.dice.below(if self.post.is_owed() { 122 } else { 113 }) {
+        match self.dice.below(if self.post.is_owed() { 126 } else { 117 }) {
             0..=66 if !stops.is_empty() => {
                 let stop = &stops[script::below(&self.dice, stops.len())];
                 // Judges are slow.
@@ -163,8 +197,11 @@ impl World<'_> {
             103 | 104 => self.order_resweep().await,
             105..=109 => self.step_resweeps(process).await,
             110 | 111 => self.act().await,
-            113 | 114 => self.change_receivers().await,
-            102 | 115.. => self.deliver(process).await,
+            113 | 114 => self.prune(process).await,
+            115 => self.set_clock_back(),
+            116 if self.dice.below(4) == 0 => self.chatter().await,
+            116..=118 => self.change_receivers().await,
+            102 | 119.. => self.deliver(process).await,
             _ => {}
         }
     }

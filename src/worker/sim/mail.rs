@@ -124,7 +124,10 @@ impl Receiver {
     fn owe(&mut self, tells: &str, severity: Severity, batch: u64, now: Timestamp) {
         let kind = tells.split(' ').next().and_then(EventType::from_name).expect("a type comes first");
         let is_chosen = self.spec.event_types.as_ref().is_none_or(|chosen| chosen.contains(&kind));
-        if self.spec.enabled && is_chosen && severity >= self.spec.minimum_severity && self.told.insert(tells.to_owned())
+        if self.spec.enabled
+            && is_chosen
+            && severity >= self.spec.minimum_severity
+            && self.told.insert(tells.to_owned())
         {
             let tells = tells.to_owned();
             self.letters.push(Letter {
@@ -238,7 +241,8 @@ pub(super) fn posted(world: &mut World<'_>, stop: &Stop, id: &str, body: &Value)
 /// How a receiver answers a delivery.
 pub(super) fn answer(world: &World<'_>) -> Order {
     if world.trouble.receiver > 0 && world.dice.below(100) < world.trouble.receiver {
-        return [Order::Answer(500), Order::Fail, Order::Fail, Order::Answer(400)][script::below(&world.dice, 4)].clone();
+        return [Order::Answer(500), Order::Fail, Order::Fail, Order::Answer(400)][script::below(&world.dice, 4)]
+            .clone();
     }
     Order::Answer(200)
 }
@@ -409,8 +413,7 @@ impl World<'_> {
             4 | 5 => {
                 let again = Change::Again(id.clone(), None);
                 self.tell(|| format!("receiver {id} is owed again what was given up"));
-                let order =
-                    async move { Done::Other(store.redeliver_dead(&project, &id, now).await.map(|_| ())) };
+                let order = async move { Done::Other(store.redeliver_dead(&project, &id, now).await.map(|_| ())) };
                 self.start(0, Kind::Post(again, now), order).await;
             }
             _ => {

@@ -9,6 +9,7 @@ mod events;
 mod mail;
 mod model;
 mod orders;
+mod pruning;
 mod script;
 mod world;
 
@@ -119,6 +120,10 @@ impl Tally {
         self.dead += other.dead;
         self.reordered += other.reordered;
         self.afresh += other.afresh;
+        self.pruned += other.pruned;
+        self.verdicts_pruned += other.verdicts_pruned;
+        self.interim += other.interim;
+        self.capped += other.capped;
     }
 
     /// Whether all that a simulation is for happened, at least now and then.
@@ -127,7 +132,8 @@ impl Tally {
             [self.incomplete, self.leases_lost, self.asked_again, self.calls_cut, self.withdrawn, self.unchanged];
         let telling = [self.delivered, self.sent_twice, self.replies_lost, self.dead];
         let again = [self.reordered, self.afresh];
-        self.verdicts > 500 && judging.iter().chain(&telling).chain(&again).all(|count| *count > 4)
+        let rest = [self.pruned, self.verdicts_pruned, self.interim, self.capped];
+        self.verdicts > 500 && judging.iter().chain(&telling).chain(&again).chain(&rest).all(|count| *count > 4)
     }
 }
 

@@ -53,6 +53,8 @@ impl Content {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Session {
     pub(super) last_arrival: i64,
+    /// When the first of its spans arrived.
+    pub(super) began: Option<Timestamp>,
     /// What it was at each revision, from 1.
     pub(super) history: Vec<Content>,
     /// Whether spans of it were pruned: it is the rest of a conversation from then on.
@@ -72,6 +74,11 @@ impl Session {
 
     pub(super) fn content_at(&self, revision: i64) -> &Content {
         &self.history[usize::try_from(revision - 1).expect("revisions begin at 1")]
+    }
+
+    /// Its spans are gone.
+    pub(super) fn forget_turns(&mut self) {
+        self.rootless.clear();
     }
 
     /// Whether it has been quiet for as long as the group and the grace for turns without a root want.
@@ -97,8 +104,7 @@ impl Group {
 
     /// Whether it judges a session of that name and content at all.
     pub(super) fn wants(&self, id: &str, name: &str, content: &Content) -> bool {
-        self.can_judge(content)
-            && self.spec.online.as_ref().is_some_and(|online| unit(name, id) < online.sample_rate)
+        self.can_judge(content) && self.spec.online.as_ref().is_some_and(|online| unit(name, id) < online.sample_rate)
     }
 
     /// Whether it judges sessions of that content, sampled or not.
@@ -156,6 +162,7 @@ pub(super) fn gate_failed(shares: &[Share]) -> bool {
 pub(super) struct Row {
     pub(super) rating: Option<f64>,
     pub(super) incomplete: bool,
+    pub(super) interim: bool,
     pub(super) group_version: i64,
     pub(super) created_at: Timestamp,
     /// The whole row and its members, to be compared.
@@ -185,6 +192,12 @@ pub(super) struct Model {
     /// Since when a pair waits for members that can't answer.
     pub(super) waiting: BTreeMap<(String, String), Timestamp>,
     spans: BTreeMap<(u64, u64, bool), Piece>,
+    /// When each span that is there arrived as it is.
+    pub(super) arrived: BTreeMap<(u64, u64, bool), Timestamp>,
+    /// Questions whose answers were kept and pruned.
+    pub(super) forgotten: BTreeSet<String>,
+    /// Until when each lease lasts.
+    pub(super) held_until: BTreeMap<String, Timestamp>,
 }
 
 impl Model {
@@ -195,6 +208,7 @@ impl Model {
             let known = self.spans.get(&piece.key());
             if known.is_none_or(|known| known.version < piece.version) {
                 self.spans.insert(piece.key(), *piece);
+                self.arrived.insert(piece.key(), now);
                 touched.entry(piece.session).or_default().push(piece.turn);
             }
         }
@@ -204,7 +218,11 @@ impl Model {
             if !joined {
                 continue;
             }
+            // A span that was there before it belonged to the session counts as well.
+            let first = self.arrived.iter().filter(|(key, _)| key.0 == session && self.belongs(**key));
+            let first = first.map(|(_, at)| *at).min();
             let grown = self.sessions.entry(name(session)).or_default();
+            grown.began = grown.began.into_iter().chain(first).min();
             grown.history.push(content.clone());
             grown.last_arrival = grown.last_arrival.max(now.micros());
             for turn in turns {
@@ -212,6 +230,18 @@ impl Model {
             }
             grown.rootless.retain(|turn, _| content.heads.iter().any(|head| head.turn == *turn && head.child));
         }
+    }
+
+    /// Whether a span belongs to a session.
+    pub(super) fn belongs(&self, key: (u64, u64, bool)) -> bool {
+        let rooted = self.spans.contains_key(&(key.0, key.1, false));
+        self.spans.get(&key).is_some_and(|piece| piece.tagged || rooted)
+    }
+
+    /// A span was pruned.
+    pub(super) fn forget(&mut self, key: (u64, u64, bool)) {
+        self.spans.remove(&key);
+        self.arrived.remove(&key);
     }
 
     /// A child without a session of its own belongs nowhere until its root is there.

@@ -91,7 +91,16 @@ pub(super) async fn look(world: &mut World<'_>, after: After<'_>) {
                 assert_eq!(known, "open", "{item:?} of {session} had ended");
                 may_end(world, item, session, state, after);
                 world.tally.reordered += u64::from(state == "judged");
-                world.orders.0.get_mut(id).expect("it is there").items.get_mut(session).expect("it is there").1.clone_from(state);
+                world
+                    .orders
+                    .0
+                    .get_mut(id)
+                    .expect("it is there")
+                    .items
+                    .get_mut(session)
+                    .expect("it is there")
+                    .1
+                    .clone_from(state);
             }
             None => {
                 assert!(matches!(after, After::Step), "{session} was chosen by no step");
@@ -104,6 +113,16 @@ pub(super) async fn look(world: &mut World<'_>, after: After<'_>) {
             }
         }
     }
+}
+
+/// Re-sweeps that ended long ago were pruned.
+pub(super) async fn forget(world: &mut World<'_>) {
+    let left = world.store.rows("SELECT resweep_id FROM resweeps", 1).await.concat();
+    for (id, ordered) in &world.orders.0 {
+        let is_over = ordered.state == "done" || ordered.state == "cancelled";
+        assert!(is_over || left.contains(id), "{id} was pruned while it went on");
+    }
+    world.orders.0.retain(|id, _| left.contains(id));
 }
 
 /// Whether an order means a session as it is now.
@@ -119,8 +138,7 @@ fn is_meant(world: &World<'_>, order: &Order, group: &str, session: &str) -> boo
     match order.mode {
         Mode::All => true,
         Mode::Uncovered => {
-            last.is_none_or(|(key, _)| key.2 < it.revision())
-                && (is_named || unit(session, group) < online.sample_rate)
+            last.is_none_or(|(key, _)| key.2 < it.revision()) && (is_named || unit(session, group) < online.sample_rate)
         }
         Mode::Incomplete => last.is_some_and(|(_, row)| row.incomplete),
         Mode::Stale => last.is_some_and(|(key, row)| {
@@ -170,7 +188,11 @@ pub(super) fn all_is_done(world: &World<'_>) {
             continue;
         }
         for (session, before) in meant {
-            let has_changed = world.model.last(session, group).map(|(key, _)| key) != before.as_ref();
+            let last = world.model.last(session, group).map(|(key, _)| key);
+            let it = &world.model.sessions[session];
+            // What reads the same as before may have been found covered meanwhile.
+            let is_covered = last.is_some_and(|last| *it.content_at(last.2) == it.content());
+            let has_changed = last != before.as_ref() || (order.mode == Mode::Uncovered && is_covered);
             let is_missing = !items.contains_key(session) && !world.model.sessions[session].pruned;
             assert!(!is_missing || (order.mode != Mode::All && has_changed), "{order:?} left out {session}");
         }
@@ -219,7 +241,8 @@ impl World<'_> {
         self.tell(|| format!("{group} is ordered {order:?}"));
         let (store, project, now) = (self.store.clone(), self.project.clone(), self.clock.now());
         let group = GroupId::trusted(group);
-        let keep = async move { Done::Other(store.order_resweep(&project, &group, &order, None, now).await.map(|_| ())) };
+        let keep =
+            async move { Done::Other(store.order_resweep(&project, &group, &order, None, now).await.map(|_| ())) };
         self.start(0, Kind::Order, keep).await;
     }
 

@@ -13,10 +13,10 @@ use super::super::keep::Keeper;
 use super::super::record::Task as Recorder;
 use super::super::{Deliverer, Worker, WorkerSettings};
 use super::mail::{self, Change, Post, Serving};
-use super::orders::{Item, Orders};
 use super::model::{Content, Group, Model, Piece, Session};
+use super::orders::{Item, Orders};
 use super::script::{self, Dice, START};
-use super::{Bench, checks};
+use super::{Bench, checks, pruning};
 use crate::clock::{Clock, ManualClock};
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::ProjectId;
@@ -24,9 +24,7 @@ use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
-use crate::store::{
-    Caps, Claimed, GatheredSession, HeldReceiver, Recorded, Retention, SessionEnd, Store, StoreError,
-};
+use crate::store::{Caps, Claimed, GatheredSession, HeldReceiver, Recorded, Retention, SessionEnd, Store, StoreError};
 use crate::test_support::steps::{At, Order, Simulation, Stop};
 
 pub(super) const GRACE: Micros = Micros::seconds(60);
@@ -74,6 +72,8 @@ pub(super) enum Kind {
     Post(Change, Timestamp),
     Order,
     Step,
+    /// Holds the moment.
+    Prune(Timestamp),
     /// Something is done with the re-sweep of this id.
     Act(String),
     Other,
@@ -122,6 +122,11 @@ pub(super) struct World<'a> {
     pub(super) post: Post,
     pub(super) orders: Orders,
     pub(super) caps: Caps,
+    pub(super) retention: Retention,
+    /// Zero is never.
+    pub(super) max_session_age: Micros,
+    /// How far the clock was set back, all in all.
+    pub(super) set_back: Micros,
     pub(super) judges: Vec<String>,
     pub(super) pattern: String,
     pub(super) panel_wait: Micros,
@@ -130,6 +135,8 @@ pub(super) struct World<'a> {
     pub(super) tasks: BTreeMap<u64, Task>,
     pub(super) unsent: Vec<Vec<Piece>>,
     pub(super) trouble: Trouble,
+    /// How often somebody went on talking.
+    pub(super) chats: u64,
     next_task: u64,
     pub(super) step: u64,
     seen_ticket: u64,
@@ -160,6 +167,11 @@ pub(super) struct Tally {
     pub(super) reordered: u64,
     /// Questions that were asked afresh although their answers were known.
     pub(super) afresh: u64,
+    pub(super) pruned: u64,
+    pub(super) verdicts_pruned: u64,
+    pub(super) interim: u64,
+    /// Claims that took as many sessions as caps allow.
+    pub(super) capped: u64,
 }
 
 impl<'a> World<'a> {
@@ -179,7 +191,10 @@ impl<'a> World<'a> {
             model: Model::default(),
             post: Post::default(),
             orders: Orders::default(),
-            caps: Caps::default(),
+            caps: [Caps::default(), Caps { project: Some(2), group: Some(1) }][usize::from(dice.below(4) == 0)],
+            retention: [Retention::default(), pruning::KEPT][usize::from(dice.below(3) == 0)],
+            max_session_age: Micros::seconds(if dice.below(3) == 0 { 1000 } else { 0 }),
+            set_back: Micros::ZERO,
             judges: Vec::new(),
             pattern: String::new(),
             panel_wait: Micros::seconds([0, 100, 100, 5000][script::below(&dice, 4)]),
@@ -192,6 +207,7 @@ impl<'a> World<'a> {
                 judge: [0, 10, 40, 85][script::below(&dice, 4)],
                 receiver: [0, 20, 60][script::below(&dice, 3)],
             },
+            chats: 0,
             next_task: 0,
             step: 0,
             seen_ticket: 0,
@@ -223,10 +239,10 @@ impl<'a> World<'a> {
         let settings = WorkerSettings {
             trace_settle: Micros::seconds(2),
             failing_after: Micros::seconds(1_000_000_000),
-            retention: Retention::default(),
+            retention: self.retention,
             root_grace: GRACE,
-            max_session_age: Micros::ZERO,
-            caps: Caps::default(),
+            max_session_age: self.max_session_age,
+            caps: self.caps,
             limits: Limits { max_turns: i64::MAX, max_spans: i64::MAX },
             retry,
             // No patience with an outage: waiting goes by the machine's clock. Claims say themselves how long they last.
@@ -386,7 +402,7 @@ impl<'a> World<'a> {
             }
             (Kind::Assess(_, seen), Done::Assessed(end)) => {
                 checks::assessed(self, &end, task.failed);
-                let kept = |question: &String| self.model.is_kept(question);
+                let kept = |question: &String| self.model.is_kept(question) || self.model.forgotten.contains(question);
                 assert!(task.failed || task.answered.iter().all(kept), "paid for and not kept: {:?}", task.answered);
                 self.processes[process].ends.push((end, seen));
             }
@@ -406,6 +422,7 @@ impl<'a> World<'a> {
                 | Kind::Post(..)
                 | Kind::Order
                 | Kind::Step
+                | Kind::Prune(_)
                 | Kind::Act(_)
                 | Kind::Other,
                 Done::Other(result),

@@ -21,6 +21,7 @@ mod otlp;
 mod rail;
 mod receivers;
 mod resweeps;
+mod retention;
 mod runs;
 mod scorecards;
 mod slow;

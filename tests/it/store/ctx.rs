@@ -353,7 +353,8 @@ pub fn judged(gathering: &Gathering, session: &GatheredSession, now: Timestamp, 
 /// A try that ended in a rating of what was gathered.
 pub fn rated(session: &GatheredSession, group: &GatheredGroup, round: i64, rating: f64) -> Try {
     let verdict = verdict(session, group, round, Some(rating));
-    let ending = Ending::Covered { read: verdict.read, digest: format!("digest {}", verdict.read.revision), reason: None };
+    let ending =
+        Ending::Covered { read: verdict.read, digest: format!("digest {}", verdict.read.revision), reason: None };
     Try { group: group.id.clone(), ending, verdict: Some(verdict) }
 }
 
