@@ -1,4 +1,4 @@
-//! What happens in a simulated world: arrivals, sweeps, deaths, the passing of time, and at last rest.
+//! What happens in a simulated world: arrivals, sweeps, deaths, the passing of time and a clock set back, and at last rest.
 
 use std::sync::Arc;
 
@@ -162,7 +162,7 @@ impl World<'_> {
     pub(super) async fn event(&mut self) {
         let stops = self.sim.stops();
         let process = self.some_process();
-        match self.dice.below(if self.post.is_owed() { 126 } else { 117 }) {
+        match self.dice.below(if self.post.is_owed() { 129 } else { 117 }) {
             0..=66 if !stops.is_empty() => {
                 let stop = &stops[script::below(&self.dice, stops.len())];
                 // Judges are slow.
@@ -193,15 +193,14 @@ impl World<'_> {
             94 => self.renew(process).await,
             95..=97 => edits::edit(self).await,
             98 if self.dice.below(2) == 0 => self.rest().await,
-            100 | 101 => self.change_receivers().await,
             103 | 104 => self.order_resweep().await,
             105..=109 => self.step_resweeps(process).await,
             110 | 111 => self.act().await,
             113 | 114 => self.prune(process).await,
             115 => self.set_clock_back(),
             116 if self.dice.below(4) == 0 => self.chatter().await,
-            116..=118 => self.change_receivers().await,
-            102 | 119.. => self.deliver(process).await,
+            100 | 101 | 116..=121 => self.change_receivers().await,
+            102 | 122.. => self.deliver(process).await,
             _ => {}
         }
     }

@@ -257,7 +257,7 @@ impl World<'_> {
     pub(super) async fn act(&mut self) {
         let ids = self.orders.ids(&["running", "paused"]);
         let Some(id) = ids.get(script::below(&self.dice, ids.len().max(1))).cloned() else { return };
-        let act = [Act::Pause, Act::Resume, Act::Cancel][script::below(&self.dice, 3)];
+        let act = [Act::Pause, Act::Resume, Act::Cancel, Act::Cancel][script::below(&self.dice, 4)];
         self.change_resweep(id, act).await;
     }
 

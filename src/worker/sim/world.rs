@@ -16,7 +16,7 @@ use super::mail::{self, Change, Post, Serving};
 use super::model::{Content, Group, Model, Piece, Session};
 use super::orders::{Item, Orders};
 use super::script::{self, Dice, START};
-use super::{Bench, checks, pruning};
+use super::{Bench, Tally, checks, pruning};
 use crate::clock::{Clock, ManualClock};
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::ProjectId;
@@ -142,36 +142,6 @@ pub(super) struct World<'a> {
     seen_ticket: u64,
     pub(super) told: Vec<String>,
     pub(super) tally: Tally,
-}
-
-/// How often what a simulation is for happened.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Tally {
-    pub(super) verdicts: u64,
-    pub(super) incomplete: u64,
-    pub(super) leases_lost: u64,
-    /// Questions that were asked again since the first answer was lost, or was not kept yet.
-    pub(super) asked_again: u64,
-    /// Calls that were under way when their process died.
-    pub(super) calls_cut: u64,
-    pub(super) withdrawn: u64,
-    pub(super) unchanged: u64,
-    pub(super) delivered: u64,
-    /// Deliveries that came again: the reply was lost, or the note of it, or somebody asked for it.
-    pub(super) sent_twice: u64,
-    /// Deliveries that were taken although their sender never heard of it.
-    pub(super) replies_lost: u64,
-    /// Deliveries that were given up.
-    pub(super) dead: u64,
-    /// Sessions that were judged again since somebody ordered it.
-    pub(super) reordered: u64,
-    /// Questions that were asked afresh although their answers were known.
-    pub(super) afresh: u64,
-    pub(super) pruned: u64,
-    pub(super) verdicts_pruned: u64,
-    pub(super) interim: u64,
-    /// Claims that took as many sessions as caps allow.
-    pub(super) capped: u64,
 }
 
 impl<'a> World<'a> {

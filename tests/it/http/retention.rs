@@ -7,7 +7,7 @@ use afterword::domain::time::Micros;
 use afterword::store::Retention;
 use afterword::worker::schedule::Schedule;
 use afterword::worker::{self, WorkerSettings};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::server::{Plan, Server, worker_settings};
@@ -37,7 +37,7 @@ async fn what_is_too_old_goes_although_the_schedule_is_off() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), gone).await.expect("pruned within a minute");
+    tokio::time::timeout(Duration::from_mins(1), gone).await.expect("pruned within a minute");
     assert_eq!(spans("young").await, 1);
     stop.cancel();
     running.await.unwrap();

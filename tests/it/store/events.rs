@@ -28,6 +28,7 @@ contract! {
     a_delivery_that_is_given_up_is_told_to_the_others_once_a_day,
     what_is_ordered_again_goes_behind_what_is_owed_already,
     a_receiver_that_is_off_keeps_what_it_is_owed_and_a_deleted_one_forgets_it,
+    a_receiver_edited_while_it_is_sent_to_is_given_back_and_goes_on_as_it_is_now,
     settled_deliveries_are_forgotten_after_a_while,
     deliveries_are_listed_page_by_page,
     webhooks_among_the_channels_of_a_profile_are_receivers_of_its_agent,
@@ -330,6 +331,30 @@ async fn a_receiver_that_is_off_keeps_what_it_is_owed_and_a_deleted_one_forgets_
     assert!(!ctx.store.delete_receiver(&ctx.project, &id).await.unwrap());
     assert_eq!((ctx.count("deliveries").await, ctx.count("receivers").await), (0, 0));
     assert_eq!(ctx.raw().await.number("receivers", "FROM rails").await, 0);
+}
+
+async fn a_receiver_edited_while_it_is_sent_to_is_given_back_and_goes_on_as_it_is_now(ctx: Ctx) {
+    let id = receiver(&ctx, "hook", &json!({})).await;
+    happen(&ctx, 3).await;
+    let change = async |change: Value| {
+        let edit = |spec: &ReceiverSpec| spec.patched(&change);
+        ctx.store.edit_receiver(&ctx.project, &id, edit, ctx.now()).await.unwrap().unwrap().unwrap();
+    };
+    let held = hold(&ctx).await.remove(0);
+    let owed = ctx.store.owed(&held, 10).await.unwrap();
+    change(json!({"url": "https://example.org"})).await;
+    // The address that it had is left alone for an hour; the one that it has now is not.
+    assert_eq!(settle(&ctx, &held, &owed[0], Next::Again(Micros::seconds(3_600))).await, Settled::Released);
+    let row = ctx.store.receiver(&ctx.project, &id).await.unwrap().unwrap();
+    assert_eq!((row.failures, row.due_at, row.last_error), (0, Some(ctx.now()), None));
+    let held = hold(&ctx).await.remove(0);
+    assert_eq!((held.spec.url.as_str(), held.failures), ("https://example.org", 0));
+    let owed = ctx.store.owed(&held, 10).await.unwrap();
+    change(json!({"enabled": false})).await;
+    assert_eq!(settle(&ctx, &held, &owed[0], Next::Delivered).await, Settled::Released, "no further one is sent");
+    assert!(hold(&ctx).await.is_empty());
+    let row = ctx.store.receiver(&ctx.project, &id).await.unwrap().unwrap();
+    assert_eq!((row.pending, row.due_at), (2, None));
 }
 
 async fn settled_deliveries_are_forgotten_after_a_while(ctx: Ctx) {
