@@ -73,7 +73,9 @@ pub(super) async fn look(world: &mut World<'_>, after: After<'_>) {
             continue;
         }
         let order: Order = serde_json::from_str(&row[2]).expect("an order");
-        let sessions = world.model.sessions.keys();
+        // Since the clock was set back, something may have arrived after the end of the time that is meant.
+        let is_within = |at: i64| order.to.is_none_or(|to| at <= to.micros());
+        let sessions = world.model.sessions.iter().filter(|(_, it)| is_within(it.last_arrival)).map(|(name, _)| name);
         let meant = sessions.filter(|session| is_meant(world, &order, &row[1], session));
         let last = |session: &String| world.model.last(session, &row[1]).map(|(key, _)| key.clone());
         let meant = meant.map(|session| (session.clone(), last(session))).collect();

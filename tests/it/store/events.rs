@@ -18,6 +18,7 @@ use super::ctx::{Ctx, PLAN, judged, live, root};
 
 contract! {
     a_session_below_the_threshold_is_told_once_until_it_recovers,
+    a_fall_a_recovery_and_a_fall_at_one_moment_are_each_told,
     a_superseded_verdict_and_a_project_without_receivers_owe_nothing,
     receivers_are_owed_what_they_chose_of_their_own_project,
     a_quarantine_is_told_once,
@@ -104,6 +105,19 @@ async fn a_session_below_the_threshold_is_told_once_until_it_recovers(ctx: Ctx) 
     assert_eq!(event.summary, "Scorer group \"g\" rated session s 4.9/10 (below the 5 threshold): because");
     let recovered = &rows[1].event.summary;
     assert_eq!(recovered, "Scorer group \"g\" rated session s 5.0/10 (back at or above the 5 threshold): because");
+}
+
+async fn a_fall_a_recovery_and_a_fall_at_one_moment_are_each_told(ctx: Ctx) {
+    ctx.group(&live("g")).await;
+    let hook = receiver(&ctx, "hook", &json!({})).await;
+    for (turn, rating) in [1.0, 9.0, 1.0].into_iter().enumerate() {
+        // The clock is set back again and again.
+        ctx.at_second(0);
+        ctx.ingest(vec![root("s", &format!("a{turn}")), root("s", &format!("b{turn}"))]).await;
+        ctx.at_second(120);
+        ctx.sweep(rating).await;
+    }
+    assert_eq!(types(&ctx, &hook).await, ["below_threshold", "recovered", "below_threshold"]);
 }
 
 async fn a_superseded_verdict_and_a_project_without_receivers_owe_nothing(ctx: Ctx) {
