@@ -17,6 +17,7 @@ use crate::domain::plan;
 use crate::domain::span::Span;
 use crate::domain::time::Micros;
 use crate::ingest::file::{self, Piece};
+use crate::ingest::roster::Roster;
 use crate::store::{Arrival, StoreError};
 
 /// How many refusals are printed for one file; the rest is counted.
@@ -28,6 +29,7 @@ const BATCH: usize = 1_000;
 /// What was read from one file, and what became of it.
 #[derive(Debug, Default)]
 struct Imported {
+    roster: Roster,
     /// Lines or documents read.
     pieces: u64,
     /// Spans read.
@@ -177,7 +179,9 @@ impl Imported {
             return Ok(());
         }
         let arrival = Arrival { project: project.clone(), spans, margin, trace_settle: app.config.sweep.trace_settle };
-        let receipts = app.store.ingest(&[arrival], app.clock.now()).await?;
+        let now = app.clock.now();
+        let receipts = app.store.ingest(std::slice::from_ref(&arrival), now).await?;
+        self.roster.note(&app.store, project, &arrival.spans, now).await?;
         let mut dropped = 0;
         for fate in receipts.iter().flat_map(|receipt| &receipt.fates) {
             match fate {

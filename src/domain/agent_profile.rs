@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::group::whole;
-use super::problems::Problems;
+use super::problems::{Problems, Reader};
 
 /// The most channels of one profile.
 const MOST_CHANNELS: usize = 20;
@@ -70,27 +70,26 @@ impl AgentProfile {
     /// Every problem found, each naming its field.
     pub fn patched(mut self, patch: &Value) -> Result<Self, Problems> {
         let mut problems = Problems::none();
-        let object = problems.object(patch);
-        let mut set = Setter { object, problems: &mut problems };
-        set.field(&mut self.enabled, "enabled", "true or false", Value::as_bool);
+        let mut reader = Reader::new(patch, &mut problems);
+        reader.set(&mut self.enabled, "enabled", "true or false", Value::as_bool);
         let flag = Value::as_bool;
-        set.field(&mut self.failure_detection_enabled, "failureDetectionEnabled", "true or false", flag);
-        set.field(&mut self.info_detection_enabled, "infoDetectionEnabled", "true or false", flag);
-        set.field(&mut self.topics_enabled, "topicsEnabled", "true or false", flag);
-        set.field(&mut self.coverage_mode, "coverageMode", "a word of 1-50 characters", |value| text(value, 50));
-        set.field(&mut self.sample_rate, "sampleRate", "a number between 0 and 1", |value| {
+        reader.set(&mut self.failure_detection_enabled, "failureDetectionEnabled", "true or false", flag);
+        reader.set(&mut self.info_detection_enabled, "infoDetectionEnabled", "true or false", flag);
+        reader.set(&mut self.topics_enabled, "topicsEnabled", "true or false", flag);
+        reader.set(&mut self.coverage_mode, "coverageMode", "a word of 1-50 characters", |value| text(value, 50));
+        reader.set(&mut self.sample_rate, "sampleRate", "a number between 0 and 1", |value| {
             value.as_f64().filter(|rate| (0.0..=1.0).contains(rate))
         });
-        set.field(&mut self.channels, "channels", "a list of at most 20 texts of 1-2000 characters", channels);
-        set.field(&mut self.retention_days, "retentionDays", "a whole number, 1-3650", |value| {
+        reader.set(&mut self.channels, "channels", "a list of at most 20 texts of 1-2000 characters", channels);
+        reader.set(&mut self.retention_days, "retentionDays", "a whole number, 1-3650", |value| {
             whole(value).filter(|days| (1..=3_650).contains(days))
         });
-        set.field(&mut self.approval_policy, "approvalPolicy", "an object of words", |value| {
+        reader.set(&mut self.approval_policy, "approvalPolicy", "an object of words", |value| {
             map(value).filter(|policy| policy.values().all(Value::is_string)).map(Some)
         });
-        set.field(&mut self.dataset_id, "datasetId", "an id", |value| text(value, 512).map(Some));
+        reader.set(&mut self.dataset_id, "datasetId", "an id", |value| text(value, 512).map(Some));
         let mut overrides = None;
-        set.field(&mut overrides, "thresholdOverrides", "an object", |value| map(value).map(Some));
+        reader.set(&mut overrides, "thresholdOverrides", "an object", |value| map(value).map(Some));
         for (name, value) in overrides.unwrap_or_default() {
             if value.is_null() {
                 self.threshold_overrides.remove(&name);
@@ -99,21 +98,6 @@ impl AgentProfile {
             }
         }
         problems.into_result(self)
-    }
-}
-
-struct Setter<'a> {
-    object: &'a Map<String, Value>,
-    problems: &'a mut Problems,
-}
-
-impl Setter<'_> {
-    fn field<T>(&mut self, field: &mut T, key: &str, wanted: &str, read: impl FnOnce(&Value) -> Option<T>) {
-        let Some(value) = self.object.get(key).filter(|value| !value.is_null()) else { return };
-        match read(value) {
-            Some(value) => *field = value,
-            None => self.problems.add(format!("{key} must be {wanted}")),
-        }
     }
 }
 

@@ -1,31 +1,10 @@
 //! Tests of figures: no mean without samples, the worst first, lines broken where versions change.
 
 use super::*;
-use crate::domain::compose::Category;
 use crate::domain::outcome::Goodness;
-use crate::domain::verdict::ScorerKind;
 
 fn said(name: &str, version: i64, outcome: Outcome) -> MemberReport {
-    MemberReport {
-        name: name.to_owned(),
-        kind: MemberKind::Judge,
-        ref_id: name.to_owned(),
-        version: Some(version),
-        weight: 1.0,
-        gate: false,
-        pass_threshold: None,
-        category: Category::Accuracy,
-        pinned: false,
-        scorer_kind: ScorerKind::Model,
-        outcome,
-        detail: String::new(),
-        justification: None,
-        evidence: Vec::new(),
-        facts: None,
-        redactions: crate::domain::redact::Counts::new(),
-        out_of_budget: false,
-        shown: None,
-    }
+    MemberReport { version: Some(version), ..MemberReport::sample(name, outcome) }
 }
 
 fn good(goodness: f64) -> Outcome {

@@ -18,6 +18,7 @@ pub mod figures;
 pub mod group;
 pub mod ids;
 pub mod judge;
+pub mod kpis;
 pub mod members;
 pub mod merge;
 pub mod outcome;

@@ -51,6 +51,42 @@ impl Problems {
     }
 }
 
+/// Reads the fields of a body one by one. Each form adds its own readings to it where it is read.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    /// What is read.
+    pub object: &'a Map<String, Value>,
+    /// What is wrong with it so far.
+    pub problems: &'a mut Problems,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `body`, which must be an object.
+    pub fn new(body: &'a Value, problems: &'a mut Problems) -> Self {
+        Self { object: problems.object(body), problems }
+    }
+
+    /// The value of a key; `null` counts as absent.
+    pub fn given(&self, key: &str) -> Option<&'a Value> {
+        self.object.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The value of a key as `read` has it. Where it is given and can't be read, that is a problem: it must be what is `wanted`.
+    pub fn read<T>(&mut self, key: &str, wanted: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
+        let given = self.given(key)?;
+        let value = read(given);
+        self.problems.unless(value.is_some(), || format!("{key} must be {wanted}"));
+        value
+    }
+
+    /// Sets a field where its key is given and can be read.
+    pub fn set<T>(&mut self, field: &mut T, key: &str, wanted: &str, read: impl FnOnce(&'a Value) -> Option<T>) {
+        if let Some(value) = self.read(key, wanted, read) {
+            *field = value;
+        }
+    }
+}
+
 impl From<String> for Problems {
     fn from(problem: String) -> Self {
         Self(vec![problem])

@@ -73,33 +73,10 @@ pub fn moved(before: &[MemberReport], after: &[MemberReport]) -> Vec<Moved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::compose::Category;
-    use crate::domain::group::MemberKind;
     use crate::domain::outcome::Goodness;
-    use crate::domain::redact::Counts;
-    use crate::domain::verdict::ScorerKind;
 
     fn member(ref_id: &str, outcome: Outcome) -> MemberReport {
-        MemberReport {
-            name: ref_id.to_uppercase(),
-            kind: MemberKind::Pattern,
-            ref_id: ref_id.to_owned(),
-            version: Some(1),
-            weight: 1.0,
-            gate: false,
-            pass_threshold: None,
-            category: Category::default(),
-            pinned: false,
-            scorer_kind: ScorerKind::Rule,
-            outcome,
-            detail: String::new(),
-            justification: None,
-            evidence: Vec::new(),
-            shown: None,
-            facts: None,
-            redactions: Counts::new(),
-            out_of_budget: false,
-        }
+        MemberReport { name: ref_id.to_uppercase(), ..MemberReport::sample(ref_id, outcome) }
     }
 
     fn scored(goodness: f64) -> Outcome {

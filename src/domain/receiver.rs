@@ -1,12 +1,12 @@
 //! Receivers: where events are sent, in which form, and which of them. Read from the wire with every problem told at once.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::event::{Event, EventType};
 use super::group::Severity;
 use super::ids::check_id;
-use super::problems::Problems;
+use super::problems::{Problems, Reader};
 
 /// The longest address, in characters.
 const LONGEST_URL: usize = 2000;
@@ -98,7 +98,7 @@ impl ReceiverSpec {
     /// Every problem found, each naming its field.
     pub fn create(body: &Value) -> Result<Self, Problems> {
         let mut problems = Problems::none();
-        let object = problems.object(body);
+        let mut reader = Reader::new(body, &mut problems);
         let blank = Self {
             name: String::new(),
             kind: ReceiverKind::Generic,
@@ -110,10 +110,9 @@ impl ReceiverSpec {
             is_channel: false,
             enabled: true,
         };
-        let spec = blank.merged(object, &mut problems);
-        if given(object, "name").is_none() {
-            problems.add(NAME);
-        }
+        let spec = blank.merged(&mut reader);
+        let is_named = reader.given("name").is_some();
+        problems.unless(is_named, || format!("name must be {NAME}"));
         let spec = spec.checked(&mut problems);
         problems.into_result(spec)
     }
@@ -125,8 +124,9 @@ impl ReceiverSpec {
     /// Every problem found, each naming its field.
     pub fn patched(&self, patch: &Value) -> Result<Self, Problems> {
         let mut problems = Problems::none();
-        let object = problems.object(patch);
-        let mut spec = self.clone().merged(object, &mut problems);
+        let mut reader = Reader::new(patch, &mut problems);
+        let mut spec = self.clone().merged(&mut reader);
+        let object = reader.object;
         for (key, choice) in [("agentId", &mut spec.agent_id), ("routingKey", &mut spec.routing_key)] {
             if object.get(key).is_some_and(Value::is_null) {
                 *choice = None;
@@ -139,36 +139,26 @@ impl ReceiverSpec {
         problems.into_result(spec)
     }
 
-    fn merged(mut self, object: &Map<String, Value>, problems: &mut Problems) -> Self {
-        if let Some(name) = given(object, "name") {
-            set(&mut self.name, text(name, 200), NAME, problems);
+    fn merged(mut self, reader: &mut Reader) -> Self {
+        reader.set(&mut self.name, "name", NAME, |name| text(name, 200));
+        reader.set(&mut self.kind, "kind", "one of: generic, slack, pagerduty", |kind| {
+            kind.as_str().and_then(ReceiverKind::from_name)
+        });
+        if let Some(url) = reader.given("url") {
+            match text(url, LONGEST_URL) {
+                Some(url) => self.url = url,
+                None => reader.problems.add(URL),
+            }
         }
-        if let Some(kind) = given(object, "kind") {
-            let read = kind.as_str().and_then(ReceiverKind::from_name);
-            set(&mut self.kind, read, "kind must be one of: generic, slack, pagerduty", problems);
-        }
-        if let Some(url) = given(object, "url") {
-            set(&mut self.url, text(url, LONGEST_URL), URL, problems);
-        }
-        if let Some(key) = given(object, "routingKey") {
-            let read = text(key, 200).map(Some);
-            set(&mut self.routing_key, read, "routingKey must be 1-200 characters", problems);
-        }
-        if let Some(types) = given(object, "eventTypes") {
-            set(&mut self.event_types, event_types(types).map(Some), TYPES, problems);
-        }
-        if let Some(severity) = given(object, "minimumSeverity") {
-            let read = severity.as_str().and_then(Severity::from_name);
-            let problem = "minimumSeverity must be one of: low, medium, high, critical";
-            set(&mut self.minimum_severity, read, problem, problems);
-        }
-        if let Some(agent) = given(object, "agentId") {
-            let read = agent.as_str().filter(|id| check_id(id).is_ok()).map(|id| Some(id.to_owned()));
-            set(&mut self.agent_id, read, "agentId must be the id of an agent", problems);
-        }
-        if let Some(enabled) = given(object, "enabled") {
-            set(&mut self.enabled, enabled.as_bool(), "enabled must be true or false", problems);
-        }
+        reader.set(&mut self.routing_key, "routingKey", "1-200 characters", |key| text(key, 200).map(Some));
+        reader.set(&mut self.event_types, "eventTypes", TYPES, |types| event_types(types).map(Some));
+        reader.set(&mut self.minimum_severity, "minimumSeverity", "one of: low, medium, high, critical", |severity| {
+            severity.as_str().and_then(Severity::from_name)
+        });
+        reader.set(&mut self.agent_id, "agentId", "the id of an agent", |agent| {
+            agent.as_str().filter(|id| check_id(id).is_ok()).map(|id| Some(id.to_owned()))
+        });
+        reader.set(&mut self.enabled, "enabled", "true or false", Value::as_bool);
         self
     }
 
@@ -188,22 +178,10 @@ impl ReceiverSpec {
     }
 }
 
-const NAME: &str = "name must be 1-200 characters";
+const NAME: &str = "1-200 characters";
 const URL: &str = "A valid http:// or https:// url is required";
-const TYPES: &str = "eventTypes must be a list of: below_threshold, recovered, judging_failing, budget_exhausted, \
+const TYPES: &str = "a list of: below_threshold, recovered, judging_failing, budget_exhausted, \
                      quarantined, delivery_dead";
-
-/// The value of a key; `null` counts as absent.
-fn given<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
-    object.get(key).filter(|value| !value.is_null())
-}
-
-fn set<T>(field: &mut T, read: Option<T>, problem: &str, problems: &mut Problems) {
-    match read {
-        Some(value) => *field = value,
-        None => problems.add(problem),
-    }
-}
 
 fn text(value: &Value, longest: usize) -> Option<String> {
     let text = value.as_str().map(str::trim)?;

@@ -196,28 +196,18 @@ mod tests {
     use crate::domain::compose::{Aggregation, Category, Scorecard};
     use crate::domain::group::MemberKind;
     use crate::domain::outcome::{Goodness, Outcome};
-    use crate::domain::verdict::ScorerKind;
 
     fn report(member: &Member, version: i64, outcome: Outcome) -> MemberReport {
         MemberReport {
-            name: member.ref_id.clone(),
             kind: member.kind,
-            ref_id: member.ref_id.clone(),
             version: Some(version),
             weight: member.weight,
             gate: member.gate,
             pass_threshold: member.pass_threshold,
             category: member.category.unwrap_or_default(),
             pinned: member.version.is_some(),
-            scorer_kind: ScorerKind::Model,
-            outcome,
             detail: "d".into(),
-            justification: None,
-            evidence: Vec::new(),
-            facts: None,
-            redactions: crate::domain::redact::Counts::new(),
-            out_of_budget: false,
-            shown: None,
+            ..MemberReport::sample(&member.ref_id, outcome)
         }
     }
 

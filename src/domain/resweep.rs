@@ -1,14 +1,14 @@
 //! Re-sweeps: what an operator may order, which sessions that means, and how each of them ends.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::assessment::{Assessment, Goal};
 use super::compose::Scorecard;
 use super::conversation::Agent;
 use super::ids::{GroupId, SessionId};
 use super::plan::{LiveGroup, Standing};
-use super::problems::Problems;
+use super::problems::{Problems, Reader};
 use super::sample;
 use super::time::Timestamp;
 
@@ -96,24 +96,25 @@ impl Asked {
     /// # Errors
     /// Every problem found, each naming its field.
     pub fn read(body: &Value) -> Result<Self, Problems> {
-        let Some(body) = body.as_object() else { return Err("the body must be an object".into()) };
         let mut problems = Problems::none();
-        let group = body.get("groupId").and_then(Value::as_str).unwrap_or_default();
-        problems.unless(GroupId::parse(group).is_ok(), || "groupId must be the id of a scorer group".to_owned());
-        let is_dry_run = flag(body, "dryRun", &mut problems);
+        let mut reader = Reader::new(body, &mut problems);
+        let group = reader.given("groupId").and_then(Value::as_str).and_then(|id| GroupId::parse(id).ok());
+        reader.problems.unless(group.is_some(), || "groupId must be the id of a scorer group".to_owned());
+        let is_dry_run = flag(&mut reader, "dryRun");
         let order = Order {
-            mode: mode(body, &mut problems),
-            from: moment(body, "from", &mut problems),
-            to: moment(body, "to", &mut problems),
-            sessions: sessions(body, &mut problems),
-            agent: text(body, "agent", &mut problems),
-            fresh: flag(body, "fresh", &mut problems),
-            force: flag(body, "force", &mut problems),
-            signals: flag(body, "signals", &mut problems),
-            limit: limit(body, &mut problems),
-            scorecard_id: text(body, "scorecardId", &mut problems),
+            mode: mode(&mut reader),
+            from: moment(&mut reader, "from"),
+            to: moment(&mut reader, "to"),
+            sessions: sessions(&mut reader),
+            agent: text(&mut reader, "agent"),
+            fresh: flag(&mut reader, "fresh"),
+            force: flag(&mut reader, "force"),
+            signals: flag(&mut reader, "signals"),
+            limit: reader
+                .read("limit", "a whole number of at least 1", |value| value.as_i64().filter(|limit| *limit >= 1)),
+            scorecard_id: text(&mut reader, "scorecardId"),
             scorecard: None,
-            reason: text(body, "reason", &mut problems).unwrap_or_default(),
+            reason: text(&mut reader, "reason").unwrap_or_default(),
         };
         problems.unless(is_dry_run || !order.reason.trim().is_empty(), || {
             "reason must say why, in 1-500 characters".to_owned()
@@ -121,56 +122,38 @@ impl Asked {
         problems.unless(order.from.zip(order.to).is_none_or(|(from, to)| from <= to), || {
             "from must not be after to".to_owned()
         });
-        problems.into_result(Self { group: GroupId::trusted(group), order, is_dry_run })
+        let Some(group) = group else { return Err(problems) };
+        problems.into_result(Self { group, order, is_dry_run })
     }
 }
 
-fn given<'a>(body: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
-    body.get(key).filter(|value| !value.is_null())
+fn flag(reader: &mut Reader, key: &str) -> bool {
+    reader.read(key, "true or false", Value::as_bool).unwrap_or_default()
 }
 
-fn flag(body: &Map<String, Value>, key: &str, problems: &mut Problems) -> bool {
-    let value = given(body, key);
-    problems.unless(value.is_none_or(Value::is_boolean), || format!("{key} must be true or false"));
-    value == Some(&Value::Bool(true))
+fn text(reader: &mut Reader, key: &str) -> Option<String> {
+    let fits = |text: &&str| (1..=500).contains(&text.chars().count()) && !text.contains('\0');
+    reader.read(key, "text of 1-500 characters", |value| value.as_str().filter(fits).map(str::to_owned))
 }
 
-fn text(body: &Map<String, Value>, key: &str, problems: &mut Problems) -> Option<String> {
-    let value = given(body, key)?;
-    let text = value.as_str().filter(|text| (1..=500).contains(&text.chars().count()) && !text.contains('\0'));
-    problems.unless(text.is_some(), || format!("{key} must be text of 1-500 characters"));
-    text.map(str::to_owned)
-}
-
-fn mode(body: &Map<String, Value>, problems: &mut Problems) -> Mode {
-    let Some(value) = given(body, "mode") else { return Mode::Uncovered };
-    let mode = value.as_str().and_then(Mode::from_name);
-    problems.unless(mode.is_some(), || "mode must be one of: uncovered, stale, incomplete, all".to_owned());
+fn mode(reader: &mut Reader) -> Mode {
+    let mode =
+        reader.read("mode", "one of: uncovered, stale, incomplete, all", |value| Mode::from_name(value.as_str()?));
     mode.unwrap_or(Mode::Uncovered)
 }
 
-fn moment(body: &Map<String, Value>, key: &str, problems: &mut Problems) -> Option<Timestamp> {
-    let value = given(body, key)?;
-    let moment = value.as_str().and_then(Timestamp::parse);
-    problems.unless(moment.is_some(), || format!("{key} must be a time like 2026-01-31T09:00:00Z"));
-    moment
+fn moment(reader: &mut Reader, key: &str) -> Option<Timestamp> {
+    reader.read(key, "a time like 2026-01-31T09:00:00Z", |value| Timestamp::parse(value.as_str()?))
 }
 
-fn sessions(body: &Map<String, Value>, problems: &mut Problems) -> Vec<SessionId> {
-    let Some(value) = given(body, "sessionIds") else { return Vec::new() };
-    let ids: Option<Vec<SessionId>> = value
-        .as_array()
-        .and_then(|items| items.iter().map(|item| item.as_str().and_then(|id| SessionId::parse(id).ok())).collect());
-    let ids = ids.filter(|ids| (1..=MOST_NAMED).contains(&ids.len()));
-    problems.unless(ids.is_some(), || format!("sessionIds must list 1-{MOST_NAMED} session ids"));
-    ids.unwrap_or_default()
-}
-
-fn limit(body: &Map<String, Value>, problems: &mut Problems) -> Option<i64> {
-    let value = given(body, "limit")?;
-    let limit = value.as_i64().filter(|limit| *limit >= 1);
-    problems.unless(limit.is_some(), || "limit must be a whole number of at least 1".to_owned());
-    limit
+fn sessions(reader: &mut Reader) -> Vec<SessionId> {
+    let ids = reader.given("sessionIds").map(|value| {
+        let ids: Option<Vec<SessionId>> =
+            value.as_array().and_then(|items| items.iter().map(|item| SessionId::parse(item.as_str()?).ok()).collect());
+        ids.filter(|ids| (1..=MOST_NAMED).contains(&ids.len()))
+    });
+    reader.problems.unless(ids != Some(None), || format!("sessionIds must list 1-{MOST_NAMED} session ids"));
+    ids.flatten().unwrap_or_default()
 }
 
 /// A session as an order looks at it.

@@ -109,31 +109,10 @@ impl Scorers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::compose::Category;
     use crate::domain::outcome::Goodness;
-    use crate::domain::verdict::ScorerKind;
 
     fn said(outcome: Outcome) -> MemberReport {
-        MemberReport {
-            name: "Tone".into(),
-            kind: MemberKind::Judge,
-            ref_id: "tone".into(),
-            version: Some(1),
-            weight: 1.0,
-            gate: false,
-            pass_threshold: None,
-            category: Category::Accuracy,
-            pinned: false,
-            scorer_kind: ScorerKind::Model,
-            outcome,
-            detail: String::new(),
-            justification: None,
-            evidence: Vec::new(),
-            facts: None,
-            redactions: crate::domain::redact::Counts::new(),
-            out_of_budget: false,
-            shown: None,
-        }
+        MemberReport::sample("tone", outcome)
     }
 
     #[test]

@@ -91,6 +91,33 @@ impl MemberReport {
     }
 }
 
+#[cfg(test)]
+impl MemberReport {
+    /// What a judge of that id said, for tests.
+    pub fn sample(ref_id: &str, outcome: Outcome) -> Self {
+        Self {
+            name: ref_id.to_owned(),
+            kind: MemberKind::Judge,
+            ref_id: ref_id.to_owned(),
+            version: Some(1),
+            weight: 1.0,
+            gate: false,
+            pass_threshold: None,
+            category: Category::default(),
+            pinned: false,
+            scorer_kind: ScorerKind::Model,
+            outcome,
+            detail: String::new(),
+            justification: None,
+            evidence: Vec::new(),
+            shown: None,
+            facts: None,
+            redactions: Counts::new(),
+            out_of_budget: false,
+        }
+    }
+}
+
 /// A verdict about to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {

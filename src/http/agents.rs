@@ -46,7 +46,7 @@ pub(super) struct One {
     agent: Shown,
 }
 
-/// `GET /agents`: newest first.
+/// `GET /agents`: those that were made by name and those that spans named, newest first.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,

@@ -11,15 +11,19 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
+use super::page::{self, Next};
 use super::request::Asked;
 use super::wire::number;
 use crate::domain::custom::chance_of_approval;
 use crate::domain::time::Timestamp;
+use crate::store::PendingAction;
 
 /// The pending actions.
 #[derive(Serialize)]
 pub(super) struct Pending {
     pending: Vec<Action>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// One of them.
@@ -39,7 +43,7 @@ struct Action {
     proposed_at: String,
 }
 
-/// `GET /agent-monitoring/approvals/pending?limit=100&from=<time>`: the least likely to be approved first, of equals the
+/// `GET /agent-monitoring/approvals/pending?limit=100&cursor&from=<time>`: the least likely to be approved first, of equals the
 /// longest waiting. What people decided since `from` counts, ever where it is absent.
 pub(super) async fn pending(
     State(api): State<Arc<Api>>,
@@ -58,8 +62,10 @@ pub(super) async fn pending(
     let history = api.store.decisions(&project, tools.into_iter().collect(), from, Vec::new()).await?;
     let counts = |tool: &str| history.get(tool).copied().unwrap_or_default();
     let chance = |tool: &str| chance_of_approval(counts(tool));
-    actions.sort_by(|a, b| chance(&a.tool).total_cmp(&chance(&b.tool)).then(a.at.cmp(&b.at)));
-    actions.truncate(limit);
+    // A chance is never negative, so that its bits are in order of its value; unlike digits, they come back as they went.
+    let place = |action: &PendingAction| (chance(&action.tool).to_bits(), action.at, action.key());
+    actions.sort_by_cached_key(place);
+    let (actions, next) = page::within(actions, &asked, limit, place)?;
     let details = api.store.pending_details(&project, &actions).await?;
     let shown = actions.into_iter().zip(details).filter_map(|(action, detail)| {
         let detail = detail?;
@@ -75,5 +81,5 @@ pub(super) async fn pending(
             proposed_at: action.at.iso(),
         })
     });
-    Ok(Json(Pending { pending: shown.collect() }))
+    Ok(Json(Pending { pending: shown.collect(), next }))
 }

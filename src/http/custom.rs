@@ -20,12 +20,13 @@ use crate::domain::custom::{BuiltIn, Check, CustomSpec, Language};
 use crate::domain::group::Severity;
 use crate::domain::scorer::Scorer;
 use crate::scorers::guard::Refusal;
-use crate::store::ReportRow;
+use crate::store::{ReportPlace, ReportRow};
 
 const CUSTOM: Kind = Kind::CUSTOM;
 
-/// The most events in one answer.
-const MOST_EVENTS: i64 = 500;
+/// How many events are listed where no limit is asked for, and the most that may be asked for.
+const DEFAULT_EVENTS: usize = 500;
+const MOST_EVENTS: usize = 1_000;
 
 /// A custom scorer as answers show it. The address is there for every kind, empty where there is none: readers insist on it.
 #[derive(Serialize)]
@@ -203,8 +204,9 @@ pub(super) async fn versions(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
+    asked: Asked,
 ) -> Result<Json<Versions>, ApiError> {
-    scorers::versions(&api, &project, CUSTOM, &id).await
+    scorers::versions(&api, &project, CUSTOM, &id, &asked).await
 }
 
 /// `POST /agent-monitoring/custom-evaluators/dry-run`: always answers 200, whatever comes of it.
@@ -237,6 +239,8 @@ pub(super) async fn dry_run(
 #[derive(Serialize)]
 pub(super) struct Events {
     events: Vec<Event>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// What it reported for one verdict.
@@ -283,7 +287,7 @@ impl From<ReportRow> for Event {
     }
 }
 
-/// `GET /agent-monitoring/custom-evaluators/:id/events?window=24h|7d|30d`: what it reported as a member of groups, for
+/// `GET /agent-monitoring/custom-evaluators/:id/events?window=24h|7d|30d&limit&cursor`: what it reported as a member of groups, for
 /// conversations that ended within the window, the latest first.
 pub(super) async fn events(
     State(api): State<Arc<Api>>,
@@ -296,6 +300,9 @@ pub(super) async fn events(
         scorers::read(&api, &project, CUSTOM, &id).await?;
     }
     let since = window.start(api.clock.now());
-    let rows = api.store.reports_of_custom(&project, &id, since, MOST_EVENTS).await?;
-    Ok(Json(Events { events: rows.into_iter().map(Event::from).collect() }))
+    let limit = asked.limit(DEFAULT_EVENTS, MOST_EVENTS)?;
+    let behind = asked.cursor()?.unwrap_or_else(ReportPlace::first);
+    let mut rows = api.store.reports_of_custom(&project, &id, since, &behind, limit + 1).await?;
+    let next = Next::cut(&mut rows, limit, ReportRow::place);
+    Ok(Json(Events { events: rows.into_iter().map(Event::from).collect(), next }))
 }

@@ -5,15 +5,25 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use crate::domain::dataset::DatasetSpec;
-use crate::store::SavedDataset;
+use crate::store::{Place, SavedDataset};
+
+/// The datasets of a project.
+#[derive(Serialize)]
+pub(super) struct Many {
+    datasets: Vec<Value>,
+    #[serde(flatten)]
+    next: Next,
+}
 
 pub(super) fn missing() -> ApiError {
     ApiError::not_found("Dataset not found")
@@ -46,9 +56,14 @@ pub(super) async fn create(
 }
 
 /// `GET /custom-agent-evaluations/datasets`: the newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Value>, ApiError> {
-    let all: Vec<Value> = api.store.datasets(&project).await?.iter().map(shown).collect();
-    Ok(Json(json!({"datasets": all})))
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
+    let place = |saved: &SavedDataset| Place { at: saved.created_at, id: saved.id.clone() };
+    let (saved, next) = page::of(api.store.datasets(&project).await?, &asked, place)?;
+    Ok(Json(Many { datasets: saved.iter().map(shown).collect(), next }))
 }
 
 /// `GET /custom-agent-evaluations/datasets/:id`.

@@ -96,11 +96,10 @@ pub(super) async fn list(
         receiver: asked.word("receiverId")?,
         state: asked.one_of("state", &["", "pending", "delivered", "dead"])?,
         after: asked.cursor()?,
-        limit,
+        limit: limit + 1,
     };
-    let rows = api.store.deliveries(&project, &filter).await?;
-    let last = rows.last().filter(|_| rows.len() == limit);
-    let next = Next::after(last.map(|row| (row.created_at, &row.id)).as_ref());
+    let mut rows = api.store.deliveries(&project, &filter).await?;
+    let next = Next::cut(&mut rows, limit, |row| (row.created_at, row.id.clone()));
     Ok(Json(Many { deliveries: rows.into_iter().map(Shown::from).collect(), next }))
 }
 

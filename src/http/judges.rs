@@ -212,6 +212,7 @@ pub(super) async fn versions(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
+    asked: Asked,
 ) -> Result<Json<Versions>, ApiError> {
-    scorers::versions(&api, &project, JUDGES, &id).await
+    scorers::versions(&api, &project, JUDGES, &id, &asked).await
 }

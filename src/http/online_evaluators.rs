@@ -13,6 +13,7 @@ use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::groups::{Ratings, considered_since, ratings_of};
+use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES, Kind};
 use super::wire::number;
@@ -24,7 +25,7 @@ use crate::domain::problems::Problems;
 use crate::domain::ratings::Window;
 use crate::domain::scorer::Scorer;
 use crate::domain::time::Timestamp;
-use crate::store::{EventRow, Profile, WantedProfile};
+use crate::store::{EventPlace, EventRow, Place, Profile, WantedProfile};
 
 /// What people chose of a profile, numbers written plainly.
 #[derive(Serialize)]
@@ -108,6 +109,8 @@ pub(super) struct One {
 #[derive(Serialize)]
 pub(super) struct Many {
     evaluators: Vec<Evaluator>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 async fn stored(api: &Api, project: &ProjectId, id: String) -> Result<Profile, ApiError> {
@@ -116,9 +119,14 @@ async fn stored(api: &Api, project: &ProjectId, id: String) -> Result<Profile, A
 }
 
 /// `GET /monitor/online-evaluators`: newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
-    let profiles = api.store.profiles(&project).await?;
-    Ok(Json(Many { evaluators: profiles.into_iter().map(Evaluator::from).collect() }))
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
+    let place = |it: &Profile| Place { at: it.saved.created_at, id: it.saved.id.to_string() };
+    let (profiles, next) = page::of(api.store.profiles(&project).await?, &asked, place)?;
+    Ok(Json(Many { evaluators: profiles.into_iter().map(Evaluator::from).collect(), next }))
 }
 
 /// `GET /monitor/online-evaluators/:id`.
@@ -234,9 +242,12 @@ pub(super) async fn ratings(
 
 /// What a profile rated.
 #[derive(Serialize)]
+#[allow(clippy::struct_field_names, reason = "the list is called so on the wire")]
 pub(super) struct Events {
     window: &'static str,
     events: Vec<Event>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// One trace or session that it rated.
@@ -270,10 +281,11 @@ impl From<EventRow> for Event {
     }
 }
 
-/// The most events that are listed.
-const MOST_EVENTS: usize = 200;
+/// How many events are listed where no limit is asked for, and the most that may be asked for.
+const DEFAULT_EVENTS: usize = 200;
+const MOST_EVENTS: usize = 1_000;
 
-/// `GET /agent-monitoring/online-evaluators/:id/events?window=24h|7d|30d`: the worst first.
+/// `GET /agent-monitoring/online-evaluators/:id/events?window=24h|7d|30d&limit&cursor`: the worst first.
 pub(super) async fn events(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
@@ -283,8 +295,11 @@ pub(super) async fn events(
     let window = asked.window()?;
     let profile = stored(&api, &project, id).await?;
     let since = window.start(api.clock.now());
-    let rows = api.store.worst_rated(&project, &profile.saved.id, since, MOST_EVENTS).await?;
-    Ok(Json(Events { window: window.as_str(), events: rows.into_iter().map(Event::from).collect() }))
+    let limit = asked.limit(DEFAULT_EVENTS, MOST_EVENTS)?;
+    let behind = asked.cursor()?.unwrap_or_else(EventPlace::first);
+    let mut rows = api.store.worst_rated(&project, &profile.saved.id, since, &behind, limit + 1).await?;
+    let next = Next::cut(&mut rows, limit, EventRow::place);
+    Ok(Json(Events { window: window.as_str(), events: rows.into_iter().map(Event::from).collect(), next }))
 }
 
 /// How a profile's verdicts compare with what people found. Nothing here records that, so there is nothing to compare.

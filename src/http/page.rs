@@ -1,10 +1,10 @@
 //! Lists a page at a time: the cursor says where the next page begins.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 use super::request::{Asked, cursor};
-use crate::store::Place;
 
 /// Whether more follows, and from where on.
 #[derive(Serialize)]
@@ -29,17 +29,29 @@ impl Next {
 }
 
 /// The most on a page of a list that is read whole.
-const MOST: usize = 1_000;
+pub(super) const MOST: usize = 1_000;
 
-/// The page that is asked for of a list that is read whole, the latest first: all of it where no `limit` is given.
-pub(super) fn of<T>(mut rows: Vec<T>, asked: &Asked, at: impl Fn(&T) -> Place) -> Result<(Vec<T>, Next), ApiError> {
-    let limit = asked.limit(usize::MAX, MOST)?;
-    if let Some(behind) = asked.cursor::<Place>()? {
-        rows.retain(|row| {
-            let here = at(row);
-            here.at < behind.at || (here.at == behind.at && here.id > behind.id)
-        });
+/// The page that is asked for of a list that is read whole: all of it where no `limit` is given. `place` grows along the list.
+pub(super) fn of<T, P>(rows: Vec<T>, asked: &Asked, place: impl Fn(&T) -> P) -> Result<(Vec<T>, Next), ApiError>
+where
+    P: PartialOrd + Serialize + DeserializeOwned,
+{
+    within(rows, asked, asked.limit(usize::MAX, MOST)?, place)
+}
+
+/// The page of `limit` that is asked for of a list that is read whole. `place` grows along the list.
+pub(super) fn within<T, P>(
+    mut rows: Vec<T>,
+    asked: &Asked,
+    limit: usize,
+    place: impl Fn(&T) -> P,
+) -> Result<(Vec<T>, Next), ApiError>
+where
+    P: PartialOrd + Serialize + DeserializeOwned,
+{
+    if let Some(behind) = asked.cursor::<P>()? {
+        rows.retain(|row| place(row) > behind);
     }
-    let next = Next::cut(&mut rows, limit, at);
+    let next = Next::cut(&mut rows, limit, place);
     Ok((rows, next))
 }

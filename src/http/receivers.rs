@@ -12,7 +12,8 @@ use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use crate::domain::delivery::Circuit;
 use crate::domain::event::EventType;
 use crate::domain::group::Severity;
@@ -20,7 +21,7 @@ use crate::domain::ids::ProjectId;
 use crate::domain::problems::Problems;
 use crate::domain::receiver::{ReceiverKind, ReceiverSpec};
 use crate::domain::time::Timestamp;
-use crate::store::ReceiverRow;
+use crate::store::{Place, ReceiverRow};
 
 /// A receiver as answers show it.
 #[derive(Serialize)]
@@ -85,6 +86,8 @@ pub(super) struct One {
 #[derive(Serialize)]
 pub(super) struct Many {
     receivers: Vec<Shown>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 fn missing() -> ApiError {
@@ -104,10 +107,15 @@ fn guarded(api: &Api, spec: ReceiverSpec) -> Result<ReceiverSpec, Problems> {
 }
 
 /// `GET /agent-monitoring/receivers`: the newest first.
-pub(super) async fn list(State(api): State<Arc<Api>>, Caller(project): Caller) -> Result<Json<Many>, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    asked: Asked,
+) -> Result<Json<Many>, ApiError> {
     let now = api.clock.now();
-    let rows = api.store.receivers(&project).await?;
-    Ok(Json(Many { receivers: rows.into_iter().map(|row| Shown::of(row, now)).collect() }))
+    let place = |row: &ReceiverRow| Place { at: row.created_at, id: row.id.clone() };
+    let (rows, next) = page::of(api.store.receivers(&project).await?, &asked, place)?;
+    Ok(Json(Many { receivers: rows.into_iter().map(|row| Shown::of(row, now)).collect(), next }))
 }
 
 /// `POST /agent-monitoring/receivers`.

@@ -1,6 +1,7 @@
 //! Reports: a group's summary, trend and worst sessions, and every scorer's figures. All go by the latest verdict of each
 //! session, under the UTC day of its last turn, and no mean stands without its samples.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use axum::Json;
@@ -12,13 +13,15 @@ use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
 use super::groups;
+use super::page::Next;
 use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::figures::{AgentFigures, Figures, Line, Summary, Trend};
-use crate::domain::ids::GroupId;
+use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::period::Period;
 use crate::domain::scorer_figures::{ScorerFigures, Scorers};
 use crate::domain::signal::group_key;
+use crate::domain::time::Timestamp;
 use crate::store::{Latest, SavedGroup};
 
 /// Which group, and when.
@@ -135,9 +138,11 @@ pub(super) struct Worst {
     /// How many sessions have a rating.
     samples: usize,
     sessions: Vec<WorstRow>,
+    #[serde(flatten)]
+    next: Next,
 }
 
-/// `GET /agent-monitoring/scorer-groups/:id/worst?limit=20&from&to`: the lowest ratings first, of two alike the later one.
+/// `GET /agent-monitoring/scorer-groups/:id/worst?limit=20&cursor&from&to`: the lowest ratings first, of two alike the later one.
 pub(super) async fn worst(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
@@ -149,24 +154,33 @@ pub(super) async fn worst(
     let group = groups::stored(&api, &project, &GroupId::trusted(id)).await?;
     let mut kept: Vec<Latest> = Vec::new();
     let mut samples = 0;
+    // A rating is never negative, so that its bits are in order of its value.
+    let place = |it: &Latest| {
+        let rating = it.verdict.rating.unwrap_or(f64::INFINITY);
+        (rating.to_bits(), Reverse(it.verdict.last_turn_at), it.session.clone())
+    };
+    let behind: Option<(u64, Reverse<Timestamp>, SessionId)> = asked.cursor()?;
+    // One more than is wanted tells whether there is more.
     let keep = |kept: &mut Vec<Latest>| {
-        let order = |it: &Latest| (it.verdict.rating.unwrap_or(f64::INFINITY), it.verdict.last_turn_at);
-        kept.sort_by(|a, b| order(a).0.total_cmp(&order(b).0).then_with(|| order(b).1.cmp(&order(a).1)));
-        kept.truncate(limit);
+        kept.sort_by_cached_key(place);
+        kept.truncate(limit + 1);
     };
     let mut see = |latest: Latest| {
         if latest.verdict.rating.is_some() {
             samples += 1;
-            kept.push(latest);
-            if kept.len() >= limit * 4 {
+            if behind.as_ref().is_none_or(|behind| place(&latest) > *behind) {
+                kept.push(latest);
+            }
+            if kept.len() > limit * 4 {
                 keep(&mut kept);
             }
         }
     };
     api.store.each_latest(&project, &group.id, period, &mut see).await?;
     keep(&mut kept);
+    let next = Next::cut(&mut kept, limit, place);
     let sessions = kept.into_iter().filter_map(WorstRow::of).collect();
-    Ok(Json(Worst { about: About::of(&group, period), samples, sessions }))
+    Ok(Json(Worst { about: About::of(&group, period), samples, sessions, next }))
 }
 
 /// Every scorer's figures.

@@ -12,7 +12,7 @@ use super::auth::Needs;
 use super::error::ApiError;
 use super::{
     Api, agents, approvals, backlog, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain,
-    groups, guard, health, idempotency, judges, keys, metrics, online_evaluators, openapi, otlp, patterns, pause,
+    groups, guard, health, idempotency, judges, keys, kpis, metrics, online_evaluators, openapi, otlp, patterns, pause,
     projects, rail, receivers, recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret,
     sessions, settings, signals, spans, stream, sweep, usage,
 };
@@ -205,6 +205,7 @@ fn results() -> Table {
         .get(Read, "/agent-monitoring/sessions/{id}/rail", rail::of_session)
         .get(Read, "/agent-monitoring/rail/stream", stream::follow)
         .get(Read, "/agent-monitoring/usage", usage::read)
+        .get(Read, "/monitor/kpis", kpis::read)
         .get(Read, "/monitor/signals", signals::list)
         .get(Read, "/monitor/signals/{id}", signals::read)
         .get(Read, "/agent-monitoring/signals", signals::list)

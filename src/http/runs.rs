@@ -5,17 +5,19 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Api;
 use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::page::Next;
 use super::request::{Asked, Id};
 use super::run_wire::{LiveStatistics, RunDetail, ShownRun, scored};
 use crate::domain::dataset::{Checks, RescoreOrder, RunOrder, RunState, Statistics, Submission};
 use crate::domain::ids::ProjectId;
-use crate::store::SavedRun;
+use crate::store::{Place, SavedRun};
 use crate::worker::GateAnswer;
 use crate::worker::GateOrder;
 use crate::worker::RunError;
@@ -52,13 +54,24 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(answer)))
 }
 
-/// `GET /custom-agent-evaluations/runs?datasetId=&limit=`: the newest first, without their rows.
+/// Runs, without their rows.
+#[derive(Serialize)]
+pub(super) struct Many {
+    runs: Vec<ShownRun>,
+    #[serde(flatten)]
+    next: Next,
+}
+
+/// `GET /custom-agent-evaluations/runs?datasetId&limit&cursor`: the newest first, without their rows.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     asked: Asked,
-) -> Result<Json<Value>, ApiError> {
-    let runs = api.store.runs(&project, &asked.word("datasetId")?, asked.limit(50, 200)?).await?;
+) -> Result<Json<Many>, ApiError> {
+    let limit = asked.limit(50, 200)?;
+    let behind = asked.cursor()?.unwrap_or_else(Place::first);
+    let mut runs = api.store.runs(&project, &asked.word("datasetId")?, &behind, limit + 1).await?;
+    let next = Next::cut(&mut runs, limit, |run| Place { at: run.created_at, id: run.id.clone() });
     let ids = |each: fn(&SavedRun) -> &String| runs.iter().map(each).cloned().collect::<Vec<_>>();
     let statistics = api.store.statistics_of_runs(&project, ids(|run| &run.id)).await?;
     let names = api.store.dataset_names(&project, ids(|run| &run.dataset)).await?;
@@ -71,7 +84,7 @@ pub(super) async fn list(
             ShownRun::of(&run, name, of)
         })
         .collect();
-    Ok(Json(json!({"runs": shown})))
+    Ok(Json(Many { runs: shown, next }))
 }
 
 /// `GET /custom-agent-evaluations/runs/:id`: with its rows.
@@ -243,13 +256,24 @@ fn gate_order(asked: &Asked) -> Result<GateOrder, ApiError> {
     Ok(GateOrder { checks, scorer: text("scorer"), record: is_set("record"), caller })
 }
 
-/// `GET /evaluate/ci/gates?limit=`: the gates that were recorded, the newest first.
+/// The gates of a project.
+#[derive(Serialize)]
+pub(super) struct Gates {
+    gates: Vec<Value>,
+    #[serde(flatten)]
+    next: Next,
+}
+
+/// `GET /evaluate/ci/gates?limit&cursor`: the gates that were recorded, the newest first.
 pub(super) async fn gates(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     asked: Asked,
-) -> Result<Json<Value>, ApiError> {
-    let rows = api.store.gates(&project, asked.limit(50, 200)?).await?;
+) -> Result<Json<Gates>, ApiError> {
+    let limit = asked.limit(50, 200)?;
+    let behind = asked.cursor()?.unwrap_or_else(Place::first);
+    let mut rows = api.store.gates(&project, &behind, limit + 1).await?;
+    let next = Next::cut(&mut rows, limit, |row| Place { at: row.created_at, id: row.id.clone() });
     let shown = rows.into_iter().map(|row| {
         let mut verdict: Value = serde_json::from_str(&row.verdict).unwrap_or_default();
         verdict["_id"] = json!(row.id);
@@ -257,7 +281,7 @@ pub(super) async fn gates(
         verdict["createdAt"] = json!(row.created_at.iso());
         verdict
     });
-    Ok(Json(json!({"gates": shown.collect::<Vec<_>>()})))
+    Ok(Json(Gates { gates: shown.collect(), next }))
 }
 
 /// `POST /custom-agent-evaluations/runs/:id/rescore`, with `{scorerGroupId?, scorecardId?, dryRun?}` or no body.

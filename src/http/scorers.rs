@@ -1,5 +1,7 @@
 //! What the routes of every kind of scorer share: saving, reading, editing and deleting specs in the catalogue.
 
+use std::cmp::Reverse;
+
 use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
@@ -8,6 +10,8 @@ use serde_json::Value;
 
 use super::Api;
 use super::error::ApiError;
+use super::page::{self, Next};
+use super::request::Asked;
 use crate::domain::group::MemberKind;
 use crate::domain::ids::ProjectId;
 use crate::domain::scorer::Scorer;
@@ -100,10 +104,13 @@ pub(super) async fn update<S: DeserializeOwned + Serialize>(
 /// Every version of a scorer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_field_names, reason = "the list is called so on the wire")]
 pub(super) struct Versions {
     versions: Vec<VersionShown>,
     /// When the scorer was deleted.
     deleted_at: Option<String>,
+    #[serde(flatten)]
+    next: Next,
 }
 
 /// One version.
@@ -118,7 +125,13 @@ struct VersionShown {
 }
 
 /// Every version of the one of that id, newest first, deleted or not. What everybody has under that key has one.
-pub(super) async fn versions(api: &Api, project: &ProjectId, kind: Kind, id: &str) -> Result<Json<Versions>, ApiError> {
+pub(super) async fn versions(
+    api: &Api,
+    project: &ProjectId,
+    kind: Kind,
+    id: &str,
+    asked: &Asked,
+) -> Result<Json<Versions>, ApiError> {
     let built_in = || {
         let scorer = Scorer::built_in(kind.member, id)?;
         Some(ScorerHistory { versions: vec![scorer], deleted_at: None })
@@ -130,9 +143,11 @@ pub(super) async fn versions(api: &Api, project: &ProjectId, kind: Kind, id: &st
         let name = spec.get("name").cloned().unwrap_or_else(|| scorer.name.clone().into());
         Ok(VersionShown { version: scorer.version, created_at: scorer.updated_at.iso(), name, spec })
     };
+    let (versions, next) = page::of(history.versions, asked, |scorer| Reverse(scorer.version))?;
     Ok(Json(Versions {
-        versions: history.versions.iter().map(shown).collect::<Result<_, ApiError>>()?,
+        versions: versions.iter().map(shown).collect::<Result<_, ApiError>>()?,
         deleted_at: history.deleted_at.map(Timestamp::iso),
+        next,
     }))
 }
 

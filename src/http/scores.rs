@@ -1,5 +1,6 @@
 //! A session's verdicts, those without a rating left out.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
-use super::request::Id;
+use super::page::{self, Next};
+use super::request::{Asked, Id};
 use super::wire::number;
 use crate::domain::compose::{Aggregation, Category, Scorecard};
 use crate::domain::group::MemberKind;
@@ -178,21 +180,30 @@ impl Score {
 #[derive(Serialize)]
 pub(super) struct Scores {
     scores: Vec<Score>,
+    #[serde(flatten)]
+    next: Next,
 }
 
-/// `GET /agent-monitoring/sessions/:id/scores`: newest first; none where the session is unknown.
+/// `GET /agent-monitoring/sessions/:id/scores?limit&cursor`: newest first; none where the session is unknown.
 pub(super) async fn of_session(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
+    asked: Asked,
 ) -> Result<Json<Scores>, ApiError> {
     let session = SessionId::trusted(id);
     let mut judged: BTreeSet<GroupId> = BTreeSet::new();
     let verdicts = api.store.verdicts_of_session(&project, &session).await?.into_iter();
     // The latest come first, so a group seen before has a newer one.
-    let scores = verdicts.filter_map(|verdict| {
+    let rated = verdicts.filter_map(|verdict| {
         let superseded = !judged.insert(verdict.group.clone());
-        verdict.rating.is_some().then(|| Score::of(&session, verdict, superseded))
+        verdict.rating.is_some().then_some((verdict, superseded))
     });
-    Ok(Json(Scores { scores: scores.collect() }))
+    let place = |(verdict, _): &(VerdictRow, bool)| {
+        let (read, sequence) = verdict.order();
+        Reverse((read.revision, read.round, sequence, verdict.created_at, verdict.group.clone()))
+    };
+    let (rated, next) = page::of(rated.collect(), &asked, place)?;
+    let scores = rated.into_iter().map(|(verdict, superseded)| Score::of(&session, verdict, superseded));
+    Ok(Json(Scores { scores: scores.collect(), next }))
 }

@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
+use super::headline::{Headline, label};
 use super::page::Next;
 use super::request::Asked;
 use super::wire::number;
-use crate::store::{RatedVerdict, SessionOrder, SessionQuery, SessionRow};
+use crate::store::{SessionOrder, SessionQuery, SessionRow};
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
 const DEFAULT_LIMIT: usize = 200;
@@ -41,26 +42,8 @@ struct Row {
     last_arrival_at: String,
 }
 
-/// What a group rated last.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Headline {
-    name: String,
-    rating: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pass: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scorecard_score: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    band: Option<String>,
-}
-
 impl From<SessionRow> for Row {
     fn from(session: SessionRow) -> Self {
-        let label = |verdict: &RatedVerdict| {
-            let name = &verdict.group_name;
-            if verdict.is_judge { name.clone() } else { format!("{name} (group)") }
-        };
         let worst = session.verdicts.first();
         #[allow(clippy::cast_precision_loss, reason = "a length shown to people")]
         let total_latency_ms = number(session.latency.get() as f64 / 1_000.0);
@@ -78,17 +61,7 @@ impl From<SessionRow> for Row {
             judge_rating: worst.map(|verdict| number(verdict.rating)),
             judge_name: worst.map(label),
             judge_checked_at: worst.map(|verdict| verdict.created_at.iso()),
-            judges: session
-                .verdicts
-                .iter()
-                .map(|verdict| Headline {
-                    name: label(verdict),
-                    rating: number(verdict.rating),
-                    pass: verdict.pass,
-                    scorecard_score: verdict.scored.as_ref().map(|scored| number(scored.score)),
-                    band: verdict.scored.as_ref().map(|scored| scored.band.clone()),
-                })
-                .collect(),
+            judges: session.verdicts.iter().map(Headline::from).collect(),
             revision: session.revision,
             last_arrival_at: session.last_arrival_at.iso(),
         }

@@ -11,15 +11,16 @@ use super::Api;
 use super::auth::Caller;
 use super::body::{Media, Payload, malformed};
 use super::error::ApiError;
-use super::page::Next;
+use super::headline::TraceScore;
+use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::wire::number;
-use crate::domain::ids::{SessionId, SpanId, TraceId};
+use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
 use crate::domain::merge::Fate;
 use crate::domain::span::{Origin, ToolCall};
 use crate::domain::time::Timestamp;
 use crate::ingest::{client, parse_json};
-use crate::store::{RootPlace, SpanRow, api_id};
+use crate::store::{SpanPlace, SpanRow, api_id};
 
 /// What became of a span.
 #[derive(Serialize)]
@@ -91,6 +92,8 @@ pub(super) struct Row {
     span_kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic_source: Option<String>,
+    #[serde(flatten)]
+    score: Option<TraceScore>,
 }
 
 /// A span as it is shown by itself.
@@ -135,6 +138,7 @@ impl From<SpanRow> for Detail {
             output_tokens: body.output_tokens,
             span_kind: span.kind.as_str(),
             traffic_source: body.source,
+            score: None,
         };
         Self {
             row,
@@ -151,8 +155,20 @@ pub(super) async fn read(
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<Json<Detail>, ApiError> {
-    let span = api.store.span(&project, &id).await?;
-    span.map(|span| Json(Detail::from(span))).ok_or_else(|| ApiError::not_found("Trace not found"))
+    let span = api.store.span(&project, &id).await?.ok_or_else(|| ApiError::not_found("Trace not found"))?;
+    let mut detail = Detail::from(span);
+    score(&api, &project, [&mut detail.row]).await?;
+    Ok(Json(detail))
+}
+
+/// Gives roots the scores of their traces.
+async fn score(api: &Api, project: &ProjectId, rows: impl IntoIterator<Item = &mut Row>) -> Result<(), ApiError> {
+    let mut roots: Vec<&mut Row> = rows.into_iter().filter(|row| row.parent_span_id.is_none()).collect();
+    let ratings = api.store.ratings_of_traces(project, roots.iter().map(|row| &row.trace_id)).await?;
+    for row in &mut roots {
+        row.score = ratings.get(&row.trace_id).and_then(|ratings| TraceScore::of(ratings));
+    }
+    Ok(())
 }
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
@@ -179,12 +195,7 @@ pub(super) async fn list(
 ) -> Result<Json<Roots>, ApiError> {
     let limit = asked.limit(DEFAULT_LIMIT, LARGEST_LIMIT)?;
     let framework = asked.word("framework")?;
-    let given: Option<(i64, String, String)> = asked.cursor()?;
-    let mut place = match given {
-        None => RootPlace::first(),
-        Some((at, trace, span)) => place_of(at, &trace, &span)
-            .ok_or_else(|| ApiError::bad_request("cursor must be a nextCursor of this route"))?,
-    };
+    let mut place = asked.cursor()?.map_or_else(SpanPlace::first, place_of);
     let (mut traces, mut looked_at) = (Vec::new(), 0);
     let has_next_page = loop {
         // One more than is wanted tells whether there is more.
@@ -199,7 +210,7 @@ pub(super) async fn list(
             if is_full {
                 break;
             }
-            place = RootPlace::of(&root.stored);
+            place = SpanPlace::of(&root.stored);
             if framework.is_empty() || root.stored.span.body.framework.as_deref() == Some(&framework) {
                 traces.push(Detail::from(root).row);
             }
@@ -208,30 +219,41 @@ pub(super) async fn list(
             break is_full || is_more;
         }
     };
-    let place = (place.at.micros(), place.trace.as_str(), place.span.as_str());
-    Ok(Json(Roots { traces, next: Next::after(has_next_page.then_some(&place)) }))
+    score(&api, &project, &mut traces).await?;
+    Ok(Json(Roots { traces, next: Next::after(has_next_page.then(|| of_place(place)).as_ref()) }))
 }
 
-fn place_of(at: i64, trace: &str, span: &str) -> Option<RootPlace> {
-    Some(RootPlace {
-        at: Timestamp::from_micros(at),
-        trace: TraceId::parse(trace).ok()?,
-        span: SpanId::parse(span).ok()?,
-    })
+/// A place as cursors have it.
+type Cursor = (Timestamp, TraceId, SpanId);
+
+fn place_of((at, trace, span): Cursor) -> SpanPlace {
+    SpanPlace { at, trace, span }
+}
+
+fn of_place(place: SpanPlace) -> Cursor {
+    (place.at, place.trace, place.span)
 }
 
 /// The spans of a session.
 #[derive(Serialize)]
 pub(super) struct Spans {
     spans: Vec<Row>,
+    #[serde(flatten)]
+    next: Next,
 }
 
-/// `GET /ingest/sessions/:id/spans`: oldest first; none where the session is unknown.
+/// `GET /ingest/sessions/:id/spans?limit&cursor`: oldest first, all of them where no limit is given; none where the session is
+/// unknown.
 pub(super) async fn of_session(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
+    asked: Asked,
 ) -> Result<Json<Spans>, ApiError> {
-    let spans = api.store.spans_of_session(&project, &SessionId::trusted(id)).await?;
-    Ok(Json(Spans { spans: spans.into_iter().map(|span| Detail::from(span).row).collect() }))
+    let limit = asked.limit(usize::MAX, page::MOST)?;
+    let behind = asked.cursor()?.map_or_else(SpanPlace::oldest, place_of);
+    let session = SessionId::trusted(id);
+    let mut spans = api.store.spans_of_session_behind(&project, &session, &behind, limit.saturating_add(1)).await?;
+    let next = Next::cut(&mut spans, limit, |span| of_place(SpanPlace::of(&span.stored)));
+    Ok(Json(Spans { spans: spans.into_iter().map(|span| Detail::from(span).row).collect(), next }))
 }

@@ -6,6 +6,7 @@ pub mod client;
 mod dialect;
 pub mod file;
 pub mod otlp;
+pub mod roster;
 mod text;
 mod wire;
 pub mod writer;

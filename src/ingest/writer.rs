@@ -1,11 +1,15 @@
 //! The writer: spans that arrive together share one transaction, and nobody is answered before it is committed.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::sleep;
 
+use super::roster::Roster;
 use crate::clock::Clock;
 use crate::domain::ids::ProjectId;
 use crate::domain::merge::Fate;
@@ -28,6 +32,9 @@ pub struct WriterSettings {
 /// How long a project's margin is believed. An alarm set by an older one is late or early by no more than the margin itself,
 /// and the planner looks at the facts anyway.
 const MARGIN_LIFE: Micros = Micros::seconds(5);
+
+/// How long what is ready to be written waits for more.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// How many arrivals may wait before senders are kept waiting too.
 const WAITING: usize = 4_096;
@@ -79,11 +86,13 @@ impl Writer {
         let (inbox, jobs) = mpsc::channel(WAITING);
         let jobs = Arc::new(Mutex::new(jobs));
         let margins = Arc::new(Mutex::new(HashMap::new()));
+        let roster = Arc::new(Roster::default());
         for _ in 0..settings.writers.max(1) {
             let task = Task {
                 store: store.clone(),
                 clock: Arc::clone(clock),
                 margins: Arc::clone(&margins),
+                roster: Arc::clone(&roster),
                 spans_per_transaction: settings.spans_per_transaction,
                 trace_settle: settings.trace_settle,
             };
@@ -120,32 +129,46 @@ struct Task {
     store: Store,
     clock: Arc<dyn Clock>,
     margins: Arc<Mutex<HashMap<ProjectId, (Timestamp, Micros)>>>,
+    roster: Arc<Roster>,
     spans_per_transaction: usize,
     trace_settle: Micros,
 }
 
 impl Task {
     async fn run(self, jobs: Arc<Mutex<mpsc::Receiver<Job>>>) {
+        let mut expected = 1;
         loop {
             let batch = {
                 let mut jobs = jobs.lock().await;
                 match jobs.recv().await {
-                    Some(first) => self.take_along(first, &mut jobs),
+                    Some(first) => self.gather(first, expected, &mut jobs).await,
                     None => return,
                 }
             };
+            expected = batch.len();
             self.write(batch).await;
         }
     }
 
-    /// What is waiting already comes along, up to the limit.
-    fn take_along(&self, first: Job, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
+    /// What is waiting comes along, up to the limit. Senders that each wait for an answer come back together: as many as were
+    /// answered by the transaction before are waited for, for a moment, since a transaction of many costs little more than one
+    /// of one. Where they don't come, the next is not waited for.
+    async fn gather(&self, first: Job, expected: usize, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
         let mut spans = first.spans.len();
         let mut batch = vec![first];
+        let mut patience = pin!(sleep(PATIENCE));
         while spans < self.spans_per_transaction {
-            let Ok(job) = jobs.try_recv() else { break };
-            spans += job.spans.len();
-            batch.push(job);
+            let next = match jobs.try_recv() {
+                Ok(next) => Some(next),
+                Err(_) if batch.len() >= expected => None,
+                Err(_) => tokio::select! {
+                    next = jobs.recv() => next,
+                    () = &mut patience => None,
+                },
+            };
+            let Some(next) = next else { break };
+            spans += next.spans.len();
+            batch.push(next);
         }
         batch
     }
@@ -169,6 +192,9 @@ impl Task {
         }
         match self.store.ingest(&arrivals, self.clock.now()).await {
             Ok(receipts) => {
+                for arrival in &arrivals {
+                    self.note_agents(arrival).await;
+                }
                 for (done, receipt) in waiting.into_iter().zip(receipts) {
                     answer(done, Ok(receipt));
                 }
@@ -177,6 +203,9 @@ impl Task {
             Err(error) if arrivals.len() > 1 && !error.is_outage() => {
                 for (done, arrival) in waiting.into_iter().zip(arrivals) {
                     let alone = self.store.ingest(std::slice::from_ref(&arrival), self.clock.now()).await;
+                    if alone.is_ok() {
+                        self.note_agents(&arrival).await;
+                    }
                     answer(done, alone.map(|mut receipts| receipts.remove(0)));
                 }
             }
@@ -185,6 +214,14 @@ impl Task {
                     answer(done, Err(error.clone()));
                 }
             }
+        }
+    }
+
+    /// Spans are stored whether or not their agents can be listed.
+    async fn note_agents(&self, arrival: &Arrival) {
+        let noted = self.roster.note(&self.store, &arrival.project, &arrival.spans, self.clock.now()).await;
+        if let Err(error) = noted {
+            tracing::info!(project = %arrival.project, %error, "agents could not be noted; they will be when they send again");
         }
     }
 

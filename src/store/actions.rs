@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::engine::{Result, Rows, Tx, args};
+use super::engine::{Result, Rows, Write, args};
 use super::sql::statements;
 use super::{Store, StoreError, api_id, spans};
 use crate::domain::custom::{Counts, Decision, Status, actions_of};
@@ -50,6 +50,13 @@ pub struct PendingAction {
     position: i64,
 }
 
+impl PendingAction {
+    /// What tells it from all others of its project: its trace, the span that tells of it, and its place there.
+    pub fn key(&self) -> (TraceId, SpanId, i64) {
+        (self.trace_id.clone(), self.span_id.clone(), self.position)
+    }
+}
+
 /// A pending action with what its span tells of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingDetail {
@@ -63,11 +70,10 @@ pub struct PendingDetail {
     pub input: Option<serde_json::Value>,
 }
 
-/// Keeps the actions in step with what a batch of spans changed.
-pub(super) async fn follow(tx: &mut Tx, project: &ProjectId, batch: &[Incoming], merged: &Merged) -> Result<()> {
+/// What keeps the actions in step with what a batch of spans changed.
+pub(super) fn follow(project: &ProjectId, batch: &[Incoming], merged: &Merged) -> [Write; 3] {
     let moved = merged.moved.iter().filter(|(old_trace, row)| *old_trace != row.trace_id);
     let moved: Rows = moved.map(|(old_trace, row)| args![old_trace, &row.facts.span_id, &row.trace_id]).collect();
-    tx.bulk(&MOVE, args![project], moved).await?;
     let (mut stale, mut rows) = (Rows::new(), Rows::new());
     for (index, row) in &merged.written {
         if merged.fates.get(*index) != Some(&Fate::New) {
@@ -80,9 +86,11 @@ pub(super) async fn follow(tx: &mut Tx, project: &ProjectId, batch: &[Incoming],
             rows.push(args![&row.trace_id, &row.facts.span_id, position, action.tool, status, row.facts.at]);
         }
     }
-    tx.bulk(&FORGET, args![project], stale).await?;
-    tx.bulk(&INSERT, args![project], rows).await?;
-    Ok(())
+    [
+        Write::new(&MOVE, args![project], moved),
+        Write::new(&FORGET, args![project], stale),
+        Write::new(&INSERT, args![project], rows),
+    ]
 }
 
 impl Store {

@@ -1,9 +1,11 @@
 //! Agents that are known by name, and how people have them watched.
 
+use std::collections::BTreeMap;
+
 use super::catalogue::{from_json, to_json};
 use super::engine::{Result, Row, args};
 use super::sql::statements;
-use super::{Store, receivers};
+use super::{Store, receivers, retrying};
 use crate::domain::agent_profile::AgentProfile;
 use crate::domain::ids::ProjectId;
 use crate::domain::problems::Problems;
@@ -11,23 +13,32 @@ use crate::domain::time::Timestamp;
 
 statements! {
     INSERT = "INSERT INTO agents (project_id, agent_id, name, created_at) VALUES ($1, $2, $3, $4)";
-    LIST = "SELECT agent_id, name, created_at FROM agents WHERE project_id = $1 ORDER BY created_at DESC, agent_id LIMIT 1000";
+    LIST = "SELECT agent_id, name, created_at FROM agents WHERE project_id = $1 ORDER BY created_at DESC, agent_id LIMIT $2";
     PROFILE = "SELECT profile_id, profile, created_at, updated_at FROM agent_profiles WHERE project_id = $1 AND agent_id = $2";
     PROFILE_LOCKED = "SELECT profile_id, profile, created_at, updated_at FROM agent_profiles
         WHERE project_id = $1 AND agent_id = $2 FOR UPDATE";
     FIRST_PROFILE = "INSERT INTO agent_profiles (project_id, agent_id, profile_id, profile, created_at, updated_at)
         VALUES ($1, $2, $3, $4, $5, $5) ON CONFLICT (project_id, agent_id) DO NOTHING";
     NEXT_PROFILE = "UPDATE agent_profiles SET profile = $3, updated_at = $4 WHERE project_id = $1 AND agent_id = $2";
+    @bulk {
+        NOTE(3; agent_id Text, name Text) = "INSERT INTO agents (project_id, agent_id, name, created_at)
+            SELECT $1, agent_id, name, CAST($2 AS BIGINT) FROM v
+            WHERE (SELECT COUNT(*) FROM agents a WHERE a.project_id = $1) < CAST($3 AS BIGINT)
+            ON CONFLICT (project_id, agent_id) DO NOTHING";
+    }
 }
 
-/// An agent that is known by name.
+/// How many agents of a project are listed, and from which number on spans name no further ones.
+const MOST_AGENTS: i64 = 1_000;
+
+/// An agent that is known: somebody made it, or spans named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
     /// Its id: what spans carry to name it.
     pub id: String,
     /// What people call it.
     pub name: String,
-    /// When it was made.
+    /// When it was made, or first named.
     pub created_at: Timestamp,
 }
 
@@ -57,12 +68,38 @@ impl Store {
         Ok(made)
     }
 
+    /// Notes agents by id and name that spans of a project named. Those that are known stay as they are, and where a project has
+    /// 1000 of them no more are noted.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn note_agents(
+        &self,
+        project: &ProjectId,
+        agents: &BTreeMap<String, String>,
+        now: Timestamp,
+    ) -> Result<()> {
+        retrying!(self.note_agents_once(project, agents, now))
+    }
+
+    async fn note_agents_once(
+        &self,
+        project: &ProjectId,
+        agents: &BTreeMap<String, String>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let mut tx = self.db.write().await?;
+        let rows = agents.iter().map(|(id, name)| args![id, name]).collect();
+        tx.bulk(&NOTE, args![project, now, MOST_AGENTS], rows).await?;
+        tx.commit().await
+    }
+
     /// The agents of a project, newest first, at most 1000.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn agents(&self, project: &ProjectId) -> Result<Vec<AgentRow>> {
-        let rows = self.db.read().await?.fetch(&LIST, args![project]).await?;
+        let rows = self.db.read().await?.fetch(&LIST, args![project, MOST_AGENTS]).await?;
         rows.iter().map(|row| Ok(AgentRow { id: row.text(0)?, name: row.text(1)?, created_at: row.time(2)? })).collect()
     }
 

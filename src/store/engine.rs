@@ -1,8 +1,12 @@
 //! The two engines behind one face: connections, transactions, arguments and rows.
 
+use std::sync::Arc;
+
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqlitePool, SqliteRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
+use tokio::sync::Mutex;
 
 use super::error::StoreError;
 use super::sql::{Bulk, Kind, Sql};
@@ -19,8 +23,36 @@ pub(crate) enum Db {
     Lite {
         writer: SqlitePool,
         reader: SqlitePool,
+        desk: Desk,
     },
     Pg(PgPool),
+}
+
+/// A reader that is kept at hand for single statements. Taken from its pool and given back for each, it would be asked each
+/// time whether it is still there, at as many trips to its thread again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Desk(Arc<Mutex<Option<PoolConnection<Sqlite>>>>);
+
+impl Desk {
+    /// Runs one reading statement: on the reader at hand, or on another of the pool where that one is in use.
+    async fn fetch(&self, pool: &SqlitePool, sql: &'static str, args: SqliteArguments) -> sqlx::Result<Vec<SqliteRow>> {
+        let Ok(mut at_hand) = self.0.try_lock() else { return sqlx::query_with(sql, args).fetch_all(pool).await };
+        // Put back only where all went well: one that failed, or was left in the middle, is not used again.
+        let mut connection = match at_hand.take() {
+            Some(connection) => connection,
+            None => pool.acquire().await?,
+        };
+        let rows = sqlx::query_with(sql, args).fetch_all(&mut *connection).await?;
+        if !pool.is_closed() {
+            *at_hand = Some(connection);
+        }
+        Ok(rows)
+    }
+
+    /// Gives the reader back to its pool, which can't close without it.
+    pub(crate) async fn clear(&self) {
+        drop(self.0.lock().await.take());
+    }
 }
 
 /// A transaction. Dropped without [`Tx::commit`], it is rolled back.
@@ -52,17 +84,26 @@ impl Db {
         })
     }
 
-    /// Runs one reading statement by itself and takes its first row, where there is one. A single statement sees one moment
-    /// anyway, and so saves the round trips that begin and end a transaction.
-    pub(crate) async fn look_up(&self, sql: &'static Sql, args: Vec<Arg>) -> Result<Option<Row>> {
+    /// Runs one reading statement by itself and takes all its rows. A single statement sees one moment anyway, and so saves the
+    /// round trips that begin and end a transaction.
+    pub(crate) async fn fetch(&self, sql: &'static Sql, args: Vec<Arg>) -> Result<Vec<Row>> {
         #[cfg(test)]
         let _busy = simulated(steps::enter(steps::At::LookUp(sql.name)).await, Some(sql.name))?;
         Ok(match self {
-            Self::Lite { reader, .. } => {
-                sqlx::query_with(sql.sqlite(), lite_args(args)?).fetch_optional(reader).await?.map(Row::Lite)
+            Self::Lite { reader, desk, .. } => {
+                let rows = desk.fetch(reader, sql.sqlite(), lite_args(args)?).await?;
+                rows.into_iter().map(Row::Lite).collect()
             }
-            Self::Pg(pool) => sqlx::query_with(sql.postgres(), pg_args(args)?).fetch_optional(pool).await?.map(Row::Pg),
+            Self::Pg(pool) => {
+                let rows = sqlx::query_with(sql.postgres(), pg_args(args)?).fetch_all(pool).await?;
+                rows.into_iter().map(Row::Pg).collect()
+            }
         })
+    }
+
+    /// As [`Db::fetch`], for a statement of at most one row.
+    pub(crate) async fn look_up(&self, sql: &'static Sql, args: Vec<Arg>) -> Result<Option<Row>> {
+        Ok(self.fetch(sql, args).await?.into_iter().next())
     }
 }
 
@@ -145,7 +186,47 @@ impl FromIterator<Vec<Arg>> for Rows {
 
 /// How many rows one SQLite statement takes: few sizes, so that the prepared statements stay few. The largest is for the
 /// widest table within SQLite's 32,766 parameters.
-const CHUNKS: [usize; 5] = [512, 128, 32, 8, 1];
+const CHUNKS: [usize; 6] = [512, 128, 64, 32, 8, 1];
+
+/// Up to this size a statement is run with rows left empty rather than a few smaller ones: each costs a trip to SQLite's thread.
+const MOST_PADDED: usize = 64;
+
+/// The size of the next statement where so many rows are left, and how many of them it takes.
+fn next_chunk(left: usize) -> (usize, usize) {
+    let fits = CHUNKS.into_iter().rev().find(|size| *size >= left && *size <= MOST_PADDED);
+    let size = fits.or_else(|| CHUNKS.into_iter().find(|size| *size <= left)).unwrap_or(1);
+    (size, size.min(left))
+}
+
+/// One bulk statement to be run, see [`Tx::write_all`].
+pub(crate) struct Write {
+    bulk: &'static Bulk,
+    scalars: Vec<Arg>,
+    rows: Rows,
+}
+
+impl Write {
+    pub(crate) const fn new(bulk: &'static Bulk, scalars: Vec<Arg>, rows: Rows) -> Self {
+        Self { bulk, scalars, rows }
+    }
+}
+
+/// The SQLite statements of a bulk statement over `rows`, each with its arguments.
+fn chunks(bulk: &'static Bulk, scalars: &[Arg], rows: Rows) -> Vec<(String, Vec<Arg>)> {
+    let mut left = rows.0.into_iter();
+    let mut chunks = Vec::new();
+    while left.len() > 0 {
+        let (size, taken) = next_chunk(left.len());
+        let mut all = scalars.to_vec();
+        all.extend(left.by_ref().take(taken).flatten());
+        if taken < size {
+            all.resize(scalars.len() + size * bulk.columns.len(), Arg::Int(None));
+            all.push(Arg::from(i64::try_from(taken).unwrap_or(i64::MAX)));
+        }
+        chunks.push((bulk.sqlite(size, taken == size), all));
+    }
+    chunks
+}
 
 impl Tx {
     /// Makes the transaction's changes last.
@@ -219,12 +300,8 @@ impl Tx {
         match self {
             Self::Lite(tx) => {
                 let mut returned = Vec::new();
-                let mut left = rows.0.into_iter();
-                while left.len() > 0 {
-                    let size = CHUNKS.into_iter().find(|size| *size <= left.len()).unwrap_or(1);
-                    let mut all = scalars.clone();
-                    all.extend(left.by_ref().take(size).flatten());
-                    let query = sqlx::query_with(AssertSqlSafe(bulk.sqlite(size)), lite_args(all)?);
+                for (text, args) in chunks(bulk, &scalars, rows) {
+                    let query = sqlx::query_with(AssertSqlSafe(text), lite_args(args)?);
                     returned.extend(query.fetch_all(&mut **tx).await?.into_iter().map(Row::Lite));
                 }
                 Ok(returned)
@@ -238,6 +315,49 @@ impl Tx {
                 Ok(returned.into_iter().map(Row::Pg).collect())
             }
         }
+    }
+
+    /// Runs bulk statements one after the other, wanting none of their rows. Where SQLite needs a single statement for each, all
+    /// of them take one trip to its thread.
+    pub(crate) async fn write_all(&mut self, writes: impl IntoIterator<Item = Write>) -> Result<()> {
+        let writes: Vec<Write> = writes.into_iter().filter(|write| !write.rows.is_empty()).collect();
+        if matches!(self, Self::Pg(_)) || writes.iter().any(|write| write.rows.0.len() > MOST_PADDED) {
+            for write in writes {
+                self.bulk(write.bulk, write.scalars, write.rows).await?;
+            }
+            return Ok(());
+        }
+        let Self::Lite(tx) = self else { return Ok(()) };
+        #[cfg(test)]
+        let _busy: Vec<_> = writes.iter().map(|write| steps::busy(Some(write.bulk.name))).collect();
+        let (mut texts, mut args) = (Vec::new(), Vec::new());
+        for write in writes {
+            for (text, own) in chunks(write.bulk, &write.scalars, write.rows) {
+                texts.push(text);
+                args.extend(own);
+            }
+        }
+        if !texts.is_empty() {
+            sqlx::query_with(AssertSqlSafe(texts.join("; ")), lite_args(args)?).execute(&mut **tx).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the locks of rows that a statement names, and reads nothing. SQLite has one writer at a time, which this
+    /// transaction is already.
+    pub(crate) async fn lock(&mut self, sql: &'static Sql, args: Vec<Arg>) -> Result<()> {
+        if matches!(self, Self::Pg(_)) {
+            self.fetch(sql, args).await?;
+        }
+        Ok(())
+    }
+
+    /// As [`Tx::lock`], for a bulk statement.
+    pub(crate) async fn lock_all(&mut self, bulk: &'static Bulk, scalars: Vec<Arg>, rows: Rows) -> Result<()> {
+        if matches!(self, Self::Pg(_)) {
+            self.bulk(bulk, scalars, rows).await?;
+        }
+        Ok(())
     }
 }
 
@@ -380,5 +500,16 @@ impl Row {
 
     pub(crate) fn opt_time(&self, index: usize) -> Result<Option<crate::domain::time::Timestamp>> {
         Ok(self.opt_int(index)?.map(crate::domain::time::Timestamp::from_micros))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_chunk;
+
+    #[test]
+    fn few_rows_are_one_statement_and_many_are_few() {
+        assert_eq!([1, 2, 8, 9, 32, 50].map(next_chunk), [(1, 1), (8, 2), (8, 8), (32, 9), (32, 32), (64, 50)]);
+        assert_eq!([65, 127, 128, 600].map(next_chunk), [(64, 64), (64, 64), (128, 128), (512, 512)]);
     }
 }

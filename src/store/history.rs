@@ -1,8 +1,11 @@
 //! The history of scorers: their versions, deleted ones included, what custom ones reported, and their answers that are kept.
 
+use serde::{Deserialize, Serialize};
+
 use super::Store;
 use super::catalogue::{from_json, read_scorer, to_json};
 use super::engine::{Result, Row, args};
+use super::plan::count;
 use super::sql::statements;
 use crate::domain::custom::Opinion;
 use crate::domain::group::MemberKind;
@@ -15,12 +18,14 @@ statements! {
         JOIN scorer_versions v ON v.project_id = s.project_id AND v.scorer_id = s.scorer_id
         WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 ORDER BY v.version DESC";
     REPORTS = "SELECT d.verdict_id, d.session_id, d.anchor_trace_id, d.group_id, d.group_name, d.last_turn_at, d.created_at,
-            m.version, m.outcome, m.goodness, m.reason, m.detail, m.justification
+            m.version, m.outcome, m.goodness, m.reason, m.detail, m.justification, m.position
         FROM verdict_members m
         JOIN verdicts d ON d.project_id = m.project_id AND d.session_id = m.session_id AND d.group_id = m.group_id
             AND d.revision = m.revision AND d.round = m.round AND d.sequence = m.sequence
         WHERE m.project_id = $1 AND m.ref_id = $2 AND m.kind = 'custom' AND d.last_turn_at >= $3
-        ORDER BY d.last_turn_at DESC, d.verdict_id LIMIT $4";
+            AND (d.last_turn_at < $4 OR (d.last_turn_at = $4 AND (d.verdict_id > $5
+                OR (d.verdict_id = $5 AND m.position > $6))))
+        ORDER BY d.last_turn_at DESC, d.verdict_id, m.position LIMIT $7";
     ANSWER = "SELECT answer FROM outcomes WHERE project_id = $1 AND outcome_key = $2";
     KEEP_ANSWER = "INSERT INTO outcomes (project_id, outcome_key, session_id, answer, created_at)
         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (project_id, outcome_key) DO NOTHING";
@@ -64,6 +69,25 @@ pub struct ReportRow {
     pub detail: String,
     /// What it said in full.
     pub justification: Option<String>,
+    position: i64,
+}
+
+/// A place among them: the last turn's time, the verdict, and the scorer's place in its group, which may have it twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportPlace(Timestamp, VerdictId, i64);
+
+impl ReportPlace {
+    /// Before all of them.
+    pub fn first() -> Self {
+        Self(Timestamp::from_micros(i64::MAX), VerdictId::trusted(""), 0)
+    }
+}
+
+impl ReportRow {
+    /// Its place in the list.
+    pub fn place(&self) -> ReportPlace {
+        ReportPlace(self.last_turn_at, self.verdict.clone(), self.position)
+    }
 }
 
 impl Store {
@@ -83,7 +107,8 @@ impl Store {
         Ok(Some(ScorerHistory { versions: rows.iter().map(read_scorer).collect::<Result<_>>()?, deleted_at }))
     }
 
-    /// What a custom scorer reported for conversations that ended since a moment, the latest first.
+    /// Up to `limit` of what a custom scorer reported for conversations that ended since a moment, behind a place, the latest
+    /// first.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -92,9 +117,12 @@ impl Store {
         project: &ProjectId,
         scorer: &str,
         since: Timestamp,
-        limit: i64,
+        behind: &ReportPlace,
+        limit: usize,
     ) -> Result<Vec<ReportRow>> {
-        let rows = self.db.read().await?.fetch(&REPORTS, args![project, scorer, since, limit]).await?;
+        let ReportPlace(at, verdict, position) = behind;
+        let by = args![project, scorer, since, *at, verdict.as_str(), *position, count(limit)];
+        let rows = self.db.read().await?.fetch(&REPORTS, by).await?;
         rows.iter().map(read_report).collect()
     }
 
@@ -140,5 +168,6 @@ fn read_report(row: &Row) -> Result<ReportRow> {
         reason: row.opt_text(10)?,
         detail: row.text(11)?,
         justification: row.opt_text(12)?,
+        position: row.int(13)?,
     })
 }

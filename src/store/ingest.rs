@@ -11,9 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::engine::{Result, Row, Tx, args};
+use super::engine::{Result, Row, Tx, Write, args};
 use super::sql::statements;
-use super::{Store, actions, quarantine, retrying};
+use super::{Store, actions, retrying};
 use crate::domain::ids::{ProjectId, SessionId, SpanId, TraceId};
 use crate::domain::merge::{self, Change, Fate, Incoming, Known, Merged, Watch};
 use crate::domain::share::{self, Share, SpanFacts};
@@ -22,13 +22,22 @@ use crate::domain::time::{Micros, Timestamp};
 
 statements! {
     LOCK_PROJECT = "SELECT project_id FROM projects WHERE project_id = $1 FOR NO KEY UPDATE";
-    TRACES_OF_CLIENT = "SELECT trace_id FROM spans WHERE project_id = $1 AND span_id = ANY($2) AND origin = 'client'";
     KNOWN_OF_TRACES = "SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency,
             trace_id, session_tag, origin, started_at, ended_at, eval_run, digest, unmonitored
         FROM spans WHERE project_id = $1 AND trace_id = ANY($2)";
+    // As above, and the traces that spans of the existing client are in.
+    KNOWN_OF_CLIENT = "SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency,
+            trace_id, session_tag, origin, started_at, ended_at, eval_run, digest, unmonitored
+        FROM spans WHERE project_id = $1 AND trace_id = ANY($2)
+        UNION ALL SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency,
+            trace_id, session_tag, origin, started_at, ended_at, eval_run, digest, unmonitored
+        FROM spans WHERE project_id = $1 AND NOT (trace_id = ANY($2)) AND trace_id IN (
+            SELECT trace_id FROM spans WHERE project_id = $1 AND span_id = ANY($3) AND origin = 'client')";
     FACTS_OF_SESSION = "SELECT span_id, parent_id, session_id, at, arrived_at, has_content, has_error, latency, trace_id
         FROM spans WHERE project_id = $1 AND session_id = $2";
-    WATCHES_TRACES = "SELECT EXISTS (SELECT 1 FROM scorer_groups WHERE project_id = $1 AND live_traces)";
+    GATE = "SELECT '', EXISTS (SELECT 1 FROM scorer_groups WHERE project_id = $1 AND live_traces)
+        UNION ALL SELECT session_id, false FROM quarantines
+            WHERE project_id = $1 AND session_id = ANY($2) AND since IS NOT NULL";
     SET_TIMES = "UPDATE sessions SET first_at = $3, recent_at = $4, recent_hour = $5, last_turn_at = $6, rootless_at = $7
         WHERE project_id = $1 AND session_id = $2";
     @bulk {
@@ -137,12 +146,11 @@ impl Store {
         let mut tx = self.db.write().await?;
         let mut fates = Vec::with_capacity(batches.len());
         for (project, batch) in batches {
-            let held = quarantine::held(&mut tx, project, batch.tags()).await?;
+            let (watch, held) = gate(&mut tx, project, batch).await?;
             let is_dropped = batch.dropped(&held);
             let left = (!held.is_empty()).then(|| batch.without(&is_dropped));
             let batch = left.as_ref().unwrap_or(batch);
             let known = known(&mut tx, project, batch).await?;
-            let watch = watch(&mut tx, project).await?;
             let merged = merge::merge(known, &batch.spans, watch, now);
             write(&mut tx, project, batch, &merged, now).await?;
             let mut stored = merged.fates.into_iter();
@@ -227,14 +235,11 @@ fn prepare(arrivals: &[Arrival]) -> BTreeMap<&ProjectId, Batch> {
 /// Takes the locks, and reads every stored span of every trace concerned.
 async fn known(tx: &mut Tx, project: &ProjectId, batch: &Batch) -> Result<Vec<Known>> {
     let mut traces: BTreeSet<String> = BTreeSet::new();
-    if !batch.client_ids.is_empty() {
-        tx.fetch(&LOCK_PROJECT, args![project]).await?;
-        let ids: Vec<String> = batch.client_ids.iter().map(ToString::to_string).collect();
-        for row in tx.fetch(&TRACES_OF_CLIENT, args![project, ids.clone()]).await? {
-            traces.insert(row.text(0)?);
-        }
-        // A parent that is not known yet stands for a trace: its children wait there.
-        traces.extend(ids);
+    // A parent that is not known yet stands for a trace: its children wait there.
+    let client_ids: Vec<String> = batch.client_ids.iter().map(ToString::to_string).collect();
+    if !client_ids.is_empty() {
+        tx.lock(&LOCK_PROJECT, args![project]).await?;
+        traces.extend(client_ids.iter().cloned());
     }
     let rows = batch.traces.iter().map(|trace| args![trace]).collect();
     for row in tx.bulk(&UPSERT_TRACES, args![project], rows).await? {
@@ -247,32 +252,46 @@ async fn known(tx: &mut Tx, project: &ProjectId, batch: &Batch) -> Result<Vec<Kn
         return Ok(Vec::new());
     }
     let traces: Vec<String> = traces.into_iter().collect();
-    tx.fetch(&KNOWN_OF_TRACES, args![project, traces]).await?.iter().map(read_known).collect()
+    let rows = if client_ids.is_empty() {
+        tx.fetch(&KNOWN_OF_TRACES, args![project, traces]).await?
+    } else {
+        tx.fetch(&KNOWN_OF_CLIENT, args![project, traces, client_ids]).await?
+    };
+    rows.iter().map(read_known).collect()
 }
 
-/// Whether anything scores the project's traces, as of this transaction.
-async fn watch(tx: &mut Tx, project: &ProjectId) -> Result<Watch> {
-    let row = tx.fetch_one(&WATCHES_TRACES, args![project]).await?;
-    Ok(if row.map_or(Ok(false), |row| row.flag(0))? { Watch::Traces } else { Watch::Sessions })
+/// Whether anything scores the project's traces, and which of the sessions that the spans name are quarantined, both as of this
+/// transaction.
+async fn gate(tx: &mut Tx, project: &ProjectId, batch: &Batch) -> Result<(Watch, BTreeSet<SessionId>)> {
+    let tags: Vec<String> = batch.tags().into_iter().map(ToString::to_string).collect();
+    let (mut watch, mut held) = (Watch::Sessions, BTreeSet::new());
+    for row in tx.fetch(&GATE, args![project, tags]).await? {
+        match row.text(0)? {
+            none if none.is_empty() => watch = if row.flag(1)? { Watch::Traces } else { Watch::Sessions },
+            session => drop(held.insert(SessionId::trusted(session))),
+        }
+    }
+    Ok((watch, held))
 }
 
 async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged, now: Timestamp) -> Result<()> {
     let new_traces = merged.traces.difference(&batch.traces).map(|trace| args![trace]).collect();
-    tx.bulk(&UPSERT_TRACES, args![project], new_traces).await?;
     let moved = merged.moved.iter().map(|(old_trace, row)| {
         args![old_trace, &row.facts.span_id, &row.trace_id, row.facts.session.clone().map(String::from)]
     });
-    tx.bulk(&MOVE_SPANS, args![project], moved.collect()).await?;
     let written = merged.written.iter().map(|(index, row)| span_row(&batch.spans[*index], row));
-    tx.bulk(&UPSERT_SPANS, args![project], written.collect()).await?;
-    actions::follow(tx, project, &batch.spans, merged).await?;
-    // Traces sort before all sessions.
-    let settled_at = now + batch.trace_settle;
     let settling = merged.settling.iter().map(|(trace, share)| trace_row(trace, share));
-    tx.bulk(&UPSERT_TRACE_SUBJECTS, args![project, now, settled_at], settling.collect()).await?;
-    let check_at = now + batch.margin;
     let sessions = merged.sessions.iter().map(|(session, change)| session_row(session, change));
-    tx.bulk(&UPSERT_SESSIONS, args![project, now, check_at], sessions.collect()).await?;
+    let mut writes = vec![
+        Write::new(&UPSERT_TRACES, args![project], new_traces),
+        Write::new(&MOVE_SPANS, args![project], moved.collect()),
+        Write::new(&UPSERT_SPANS, args![project], written.collect()),
+    ];
+    writes.extend(actions::follow(project, &batch.spans, merged));
+    // Traces sort before all sessions.
+    writes.push(Write::new(&UPSERT_TRACE_SUBJECTS, args![project, now, now + batch.trace_settle], settling.collect()));
+    writes.push(Write::new(&UPSERT_SESSIONS, args![project, now, now + batch.margin], sessions.collect()));
+    tx.write_all(writes).await?;
     for (session, _) in merged.sessions.iter().filter(|(_, change)| change.shrunk) {
         find_times_again(tx, project, session).await?;
     }

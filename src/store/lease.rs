@@ -15,15 +15,20 @@ use crate::domain::time::Timestamp;
 
 statements! {
     CLAIMABLE = "SELECT visible_at FROM queue WHERE visible_at <= $1 ORDER BY visible_at LIMIT 1";
-    NEXT_LANE = "SELECT project_id, lane FROM queue
-        WHERE lease_token IS NULL AND priority = $1 AND (project_id, lane) > ($2, $3)
-        ORDER BY project_id, lane LIMIT 1";
-    NEXT_LANE_IN_PROJECT = "SELECT project_id, lane FROM queue
-        WHERE lease_token IS NULL AND priority = $1 AND project_id = $2 AND lane > $3 ORDER BY lane LIMIT 1";
-    IS_LANE_DUE = "SELECT 1 FROM queue
-        WHERE lease_token IS NULL AND priority = $1 AND project_id = $2 AND lane = $3 AND visible_at <= $4
-            AND NOT EXISTS (SELECT 1 FROM blocks WHERE project_id = $2 AND group_id = $3
-                AND (until_at IS NULL OR until_at > $4)) LIMIT 1";
+    NEXT_LANE = "SELECT l.project_id, l.lane, EXISTS (SELECT 1 FROM queue d
+            WHERE d.lease_token IS NULL AND d.priority = $1 AND d.project_id = l.project_id AND d.lane = l.lane
+                AND d.visible_at <= $4 AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.project_id = l.project_id
+                    AND b.group_id = l.lane AND (b.until_at IS NULL OR b.until_at > $4)))
+        FROM (SELECT project_id, lane FROM queue
+            WHERE lease_token IS NULL AND priority = $1 AND (project_id, lane) > ($2, $3)
+            ORDER BY project_id, lane LIMIT 1) l";
+    NEXT_LANE_IN_PROJECT = "SELECT l.project_id, l.lane, EXISTS (SELECT 1 FROM queue d
+            WHERE d.lease_token IS NULL AND d.priority = $1 AND d.project_id = l.project_id AND d.lane = l.lane
+                AND d.visible_at <= $4 AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.project_id = l.project_id
+                    AND b.group_id = l.lane AND (b.until_at IS NULL OR b.until_at > $4)))
+        FROM (SELECT project_id, lane FROM queue
+            WHERE lease_token IS NULL AND priority = $1 AND project_id = $2 AND lane > $3
+            ORDER BY lane LIMIT 1) l";
     CLAIM = "WITH due AS MATERIALIZED (SELECT project_id, session_id FROM queue
             WHERE lease_token IS NULL AND priority = $6 AND project_id = $7 AND lane = $8 AND visible_at <= $1
             ORDER BY visible_at LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -125,17 +130,16 @@ impl Store {
         until: Timestamp,
         caps: Caps,
     ) -> Result<Vec<Claimed>> {
-        // Nothing due is the common case: it must not wait for the writer, nor keep it waiting.
-        if self.db.look_up(&CLAIMABLE, args![now]).await?.is_none() {
-            return Ok(Vec::new());
-        }
-        let token = self.entropy.id();
-        let mut tx = self.db.write().await?;
-        let mut claims = Vec::new();
         for priority in PRIORITIES {
-            let lanes = self.due_lanes(&mut tx, project, priority, now).await?;
+            // Looked for without a transaction: nothing due is the common case, and must not wait for the writer.
+            let lanes = self.due_lanes(project, priority, now).await?;
+            let Some(last) = lanes.last() else { continue };
+            *self.last_lane.lock().unwrap_or_else(PoisonError::into_inner) = last.clone();
+            let token = self.entropy.id();
+            let mut tx = self.db.write().await?;
+            let mut claims = Vec::new();
             // A share of each lane, then what short lanes left over to the long ones.
-            let share = limit.div_ceil(lanes.len().max(1));
+            let share = limit.div_ceil(lanes.len());
             for most in [share, limit] {
                 for (of, lane) in &lanes {
                     let mut room = most.min(limit - claims.len());
@@ -150,23 +154,14 @@ impl Store {
                     }
                 }
             }
-            if let Some(last) = lanes.into_iter().last() {
-                *self.last_lane.lock().unwrap_or_else(PoisonError::into_inner) = last;
-                break;
-            }
+            tx.commit().await?;
+            return Ok(claims);
         }
-        tx.commit().await?;
-        Ok(claims)
+        Ok(Vec::new())
     }
 
     /// The next lanes in rotation that have due work. Each step is one look into an index, however long the lanes are.
-    async fn due_lanes(
-        &self,
-        tx: &mut Tx,
-        project: Option<&ProjectId>,
-        priority: i64,
-        now: Timestamp,
-    ) -> Result<Vec<Lane>> {
+    async fn due_lanes(&self, project: Option<&ProjectId>, priority: i64, now: Timestamp) -> Result<Vec<Lane>> {
         let start = self.last_lane.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let start = match project {
             Some(project) if start.0 != project.as_str() => (project.to_string(), String::new()),
@@ -174,11 +169,10 @@ impl Store {
         };
         let mut lanes: Vec<Lane> = Vec::new();
         let mut here = start.clone();
-        let mut is_second_round = false;
+        let (mut is_second_round, mut is_any_due) = (false, false);
         for _ in 0..LANES_LOOKED_AT {
             let next = if project.is_some() { &NEXT_LANE_IN_PROJECT } else { &NEXT_LANE };
-            let found = tx.fetch_one(next, args![priority, &here.0, &here.1]).await?;
-            let Some(row) = found else {
+            let Some(row) = self.db.look_up(next, args![priority, &here.0, &here.1, now]).await? else {
                 if is_second_round {
                     break;
                 }
@@ -190,11 +184,20 @@ impl Store {
             if is_second_round && here > start {
                 break;
             }
-            if tx.fetch_one(&IS_LANE_DUE, args![priority, &here.0, &here.1, now]).await?.is_some() {
+            if row.flag(2)? {
                 lanes.push(here.clone());
                 if lanes.len() == LANES_A_CLAIM {
                     break;
                 }
+            } else if lanes.is_empty() && !is_any_due {
+                // Many lanes that all wait for something are not looked at one by one while judges are at work.
+                is_any_due = self.db.look_up(&CLAIMABLE, args![now]).await?.is_some();
+                if !is_any_due {
+                    break;
+                }
+            }
+            if is_second_round && here == start {
+                break;
             }
         }
         Ok(lanes)

@@ -21,6 +21,7 @@ mod idempotency;
 mod ingest;
 mod interim;
 mod keys;
+mod kpis;
 mod latest;
 mod lease;
 mod ledger;
@@ -74,10 +75,10 @@ pub use datasets::SavedDataset;
 pub use deliveries::{DeliveryFilter, DeliveryRow, Redelivered};
 pub use engine::Result;
 pub use error::StoreError;
-pub use events::EventRow;
+pub use events::{EventPlace, EventRow};
 pub use explain::Explained;
 pub use gather::{GatheredGroup, GatheredScorer, GatheredSession, Gathering, PinnedSpecs};
-pub use history::{ReportRow, ScorerHistory};
+pub use history::{ReportPlace, ReportRow, ScorerHistory};
 pub use idempotency::Claim;
 pub use ingest::{Arrival, Receipt};
 pub use keys::{Key, KeyDraft, KeyRow};
@@ -102,11 +103,11 @@ pub use scorecards::{MovedGroup, SavedScorecard};
 pub use secrets::SigningSecrets;
 pub use sessions::{Glimpse, SessionOrder, SessionPlace, SessionQuery, SessionRow};
 pub use signals::{OccurrenceRow, SignalFilter, SignalRow, Triage};
-pub use spans::{RootPlace, SpanRow, api_id};
+pub use spans::{SpanPlace, SpanRow, api_id};
 pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};
 
-use engine::Db;
+use engine::{Db, Desk};
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -175,8 +176,11 @@ impl Store {
     /// Closes all connections, once those in use are given back.
     pub async fn close(&self) {
         match &self.db {
-            Db::Lite { writer, reader } => {
-                reader.close().await;
+            Db::Lite { writer, reader, desk } => {
+                // Closed first, so that nobody takes another to hand meanwhile.
+                let closing = reader.close();
+                desk.clear().await;
+                closing.await;
                 writer.close().await;
             }
             Db::Pg(pool) => pool.close().await,
@@ -200,6 +204,9 @@ impl Store {
     }
 }
 
+/// How long after its last use a connection to a server is taken to be there still.
+const SURE_TO_BE_THERE: Duration = Duration::from_secs(1);
+
 /// The one statement that reads a clock: everything else is handed the time.
 const DATABASE_TIME: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
@@ -222,6 +229,8 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
             .acquire_timeout(settings.busy_timeout)
             .idle_timeout(None)
             .max_lifetime(None)
+            // It would ask a thread of this process whether it is there, before each use.
+            .test_before_acquire(false)
             // SQLite ends a transaction by itself where the disk is full or fails; the driver goes on counting it, and refuses to
             // begin another on that connection for ever.
             .before_acquire(|connection, _| Box::pin(std::future::ready(Ok(!connection.is_in_transaction()))))
@@ -229,7 +238,7 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
     let writer = pool().max_connections(1).connect_with(options.clone()).await?;
     migrate_lite(&path, &writer).await?;
     let reader = pool().max_connections(LITE_READERS).connect_with(options.read_only(true)).await?;
-    Ok(Db::Lite { writer, reader })
+    Ok(Db::Lite { writer, reader, desk: Desk::default() })
 }
 
 /// sqlx takes no lock while it migrates SQLite: a lock file keeps two processes that start together from migrating twice.
@@ -259,6 +268,12 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
     let pool = PgPoolOptions::new()
         .max_connections(settings.max_connections)
         .acquire_timeout(settings.busy_timeout)
+        .test_before_acquire(false)
+        // A connection that was used a moment ago is there: asking each time would be one more round trip a transaction. Where
+        // the server went away in that moment, the transaction fails as it would have a moment later.
+        .before_acquire(|connection, meta| {
+            Box::pin(async move { Ok(meta.idle_for < SURE_TO_BE_THERE || connection.ping().await.is_ok()) })
+        })
         .connect_with(options)
         .await?;
     sqlx::migrate!("migrations/postgres").run(&pool).await?;
@@ -266,7 +281,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 44] = [
+static STATEMENTS: [&sql::Statements; 45] = [
     &backlog::ALL,
     &blocks::ALL,
     &interim::ALL,
@@ -282,6 +297,7 @@ static STATEMENTS: [&sql::Statements; 44] = [
     &idempotency::ALL,
     &ingest::ALL,
     &keys::ALL,
+    &kpis::ALL,
     &latest::ALL,
     &ledger::ALL,
     &outbox::ALL,
@@ -323,7 +339,7 @@ impl Store {
         let mut checked = 0;
         for statements in STATEMENTS {
             let single = statements.single.iter().map(|sql| (sql.name, sql.sqlite().to_owned(), sql.postgres()));
-            let bulk = statements.bulk.iter().map(|bulk| (bulk.name, bulk.sqlite(2), bulk.postgres()));
+            let bulk = statements.bulk.iter().map(|bulk| (bulk.name, bulk.sqlite(2, false), bulk.postgres()));
             for (name, lite, postgres) in single.chain(bulk) {
                 let prepared = match &self.db {
                     Db::Lite { writer, .. } => writer.prepare(AssertSqlSafe(lite).into_sql_str()).await.map(drop),

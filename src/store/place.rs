@@ -1,5 +1,7 @@
 //! Places in lists whose latest come first, for reading on from where an answer ended.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::domain::time::Timestamp;
@@ -11,6 +13,18 @@ pub struct Place {
     pub at: Timestamp,
     /// Its id.
     pub id: String,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at.cmp(&self.at).then_with(|| self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Place {

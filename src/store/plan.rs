@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::live_groups;
-use super::engine::{Result, Row, Rows, Tx, args};
+use super::engine::{Result, Row, Rows, Tx, Write, args};
 use super::sql::statements;
 use super::{Store, blocks, interim, quarantine, retrying};
 use crate::domain::block::Blocks;
@@ -161,10 +161,13 @@ impl Store {
         let world = World { held: &in_quarantine, groups: &groups, blocks: &blocks, ages: &ages };
         let planned = decide(&sessions, &world, now, settings);
         let (looked_at, wanted) = (sessions.len(), planned.raised);
-        tx.bulk(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
-        tx.bulk(&RAISE, args![now], planned.raise).await?;
-        tx.bulk(&ENQUEUE, args![now, settings.max_attempts], planned.enqueue).await?;
-        tx.bulk(&REARM, args![], planned.rearm).await?;
+        tx.lock_all(&LOCK_QUEUED, args![], planned.enqueue.clone()).await?;
+        tx.write_all([
+            Write::new(&RAISE, args![now], planned.raise),
+            Write::new(&ENQUEUE, args![now, settings.max_attempts], planned.enqueue),
+            Write::new(&REARM, args![], planned.rearm),
+        ])
+        .await?;
         tx.commit().await?;
         let next = last.filter(|_| looked_at == settings.batch);
         Ok(Planned { looked_at, wanted, next })

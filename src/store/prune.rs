@@ -154,9 +154,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<u64> {
         let mut tx = self.db.write().await?;
-        tx.fetch(&LOCK_PROJECT, args![project]).await?;
+        tx.lock(&LOCK_PROJECT, args![project]).await?;
         let traces = texts(&tx.fetch(&TRACES, args![project, sessions.to_vec()]).await?)?;
-        tx.fetch(&LOCK_TRACES, args![project, traces.clone()]).await?;
+        tx.lock(&LOCK_TRACES, args![project, traces.clone()]).await?;
         // What grew meanwhile is not old any more.
         let mut old = texts(&tx.fetch(&LOCK_SESSIONS, args![project, sessions.to_vec(), before]).await?)?;
         let mut held = BTreeSet::new();
@@ -240,14 +240,14 @@ impl Store {
 
 /// Spans that never got a session: whole traces of them, as far as they are too old.
 async fn prune_strays(tx: &mut Tx, project: &ProjectId, before: Timestamp, batch: i64) -> Result<u64> {
-    tx.fetch(&LOCK_PROJECT, args![project]).await?;
+    tx.lock(&LOCK_PROJECT, args![project]).await?;
     let traces: BTreeSet<String> =
         texts(&tx.fetch(&STRAYS, args![project, before, batch]).await?)?.into_iter().collect();
     let traces: Vec<String> = traces.into_iter().collect();
     if traces.is_empty() {
         return Ok(0);
     }
-    tx.fetch(&LOCK_TRACES, args![project, traces.clone()]).await?;
+    tx.lock(&LOCK_TRACES, args![project, traces.clone()]).await?;
     tx.execute(&FORGET_STRAY_ACTIONS, args![project, traces.clone(), before]).await?;
     let gone = tx.execute(&FORGET_STRAYS, args![project, traces.clone(), before]).await?;
     tx.execute(&FORGET_TRACES, args![project, traces]).await?;

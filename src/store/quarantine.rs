@@ -15,7 +15,6 @@ use crate::domain::time::Timestamp;
 use crate::entropy::Entropy;
 
 statements! {
-    HELD = "SELECT session_id FROM quarantines WHERE project_id = $1 AND session_id = ANY($2) AND since IS NOT NULL";
     ONE = "SELECT since, reason FROM quarantines WHERE project_id = $1 AND session_id = $2 AND since IS NOT NULL";
     ARM = "UPDATE sessions SET check_at = $3 WHERE project_id = $1 AND session_id = $2";
     RELEASE = "UPDATE quarantines SET since = NULL, turns_before = s.turns + s.rootless, spans_before = s.spans
@@ -57,19 +56,6 @@ impl Store {
         tx.commit().await?;
         Ok(true)
     }
-}
-
-/// Those of a project's sessions that are held.
-pub(super) async fn held(
-    tx: &mut Tx,
-    project: &ProjectId,
-    sessions: BTreeSet<&SessionId>,
-) -> Result<BTreeSet<SessionId>> {
-    if sessions.is_empty() {
-        return Ok(BTreeSet::new());
-    }
-    let ids: Vec<String> = sessions.into_iter().map(ToString::to_string).collect();
-    tx.fetch(&HELD, args![project, ids]).await?.iter().map(|row| Ok(SessionId::trusted(row.text(0)?))).collect()
 }
 
 /// Whether and why a session is held.

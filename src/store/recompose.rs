@@ -112,7 +112,7 @@ impl Store {
         }
         let mut tx = self.db.write().await?;
         // Two re-compositions of one group must not draw the same sequence.
-        tx.fetch(&LOCK_GROUP, args![project, &order.group]).await?;
+        tx.lock(&LOCK_GROUP, args![project, &order.group]).await?;
         let latest = page(&mut tx, project, &order.group, order.period, &mut place, BATCH).await?;
         let mut seen: Vec<Seen> = latest.into_iter().map(|it| Seen::of(it, applied)).collect();
         let mut writing = NewVerdicts::default();

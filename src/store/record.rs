@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::alerts::Alerts;
 use super::catalogue::to_json;
-use super::engine::{Arg, Result, Rows, Tx, args};
+use super::engine::{Arg, Result, Rows, Tx, Write, args};
 use super::gather::{AssessmentsBySession, ordered, read_assessment};
 use super::lease::{Claimed, LIVE, RESWEEP};
 use super::rail::Heads;
@@ -310,9 +310,12 @@ impl<'a> Writing<'a> {
     }
 
     async fn run(self, tx: &mut Tx, store: &Store, now: Timestamp) -> Result<()> {
-        tx.bulk(&WRITE_ASSESSMENTS, args![], self.assessments).await?;
-        tx.bulk(&REQUEUE, args![], self.requeue).await?;
-        tx.bulk(&DEQUEUE, args![], self.dequeue).await?;
+        tx.write_all([
+            Write::new(&WRITE_ASSESSMENTS, args![], self.assessments),
+            Write::new(&REQUEUE, args![], self.requeue),
+            Write::new(&DEQUEUE, args![], self.dequeue),
+        ])
+        .await?;
         resweep_step::end(tx, self.items).await?;
         signals::raise(tx, store.entropy.as_ref(), self.signals, now).await?;
         let heads = self.verdicts.write(tx, now).await?;

@@ -181,7 +181,7 @@ async fn step(tx: &mut Tx, running: &Running, now: Timestamp, settings: StepSett
 async fn raise(tx: &mut Tx, running: &Running, sessions: &[&SessionId], now: Timestamp) -> Result<()> {
     let Running { project, id, group, order, .. } = running;
     let keys = sessions.iter().map(|session| args![project, *session]).collect();
-    tx.bulk(&LOCK_QUEUED, args![], keys).await?;
+    tx.lock_all(&LOCK_QUEUED, args![], keys).await?;
     let of_group = || sessions.iter().map(|session| args![project, *session, group]).collect::<Rows>();
     let mut items = Rows::new();
     for row in tx.bulk(&RAISE_ROUND, args![now], of_group()).await? {

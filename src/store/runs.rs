@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::catalogue::{from_json, read_group, read_scorer, to_json};
 use super::engine::{Result, Row, Tx, args};
+use super::place::Place;
 use super::plan::count;
 use super::sql::statements;
 use super::{Store, StoreError, retrying, scorecards};
@@ -30,7 +31,9 @@ statements! {
     ONE = "SELECT run_id, dataset_id, dataset_version, spec, state, created_at, ended_at FROM runs
         WHERE project_id = $1 AND run_id = $2";
     NEWEST = "SELECT run_id, dataset_id, dataset_version, spec, state, created_at, ended_at FROM runs
-        WHERE project_id = $1 AND ($2 = '' OR dataset_id = $2) ORDER BY created_at DESC, run_id LIMIT $3";
+        WHERE project_id = $1 AND ($2 = '' OR dataset_id = $2)
+            AND (created_at < $3 OR (created_at = $3 AND run_id > $4))
+        ORDER BY created_at DESC, run_id LIMIT $5";
     EARLIER = "SELECT run_id, dataset_id, dataset_version, spec, state, created_at, ended_at FROM runs
         WHERE project_id = $1 AND dataset_id = $2 AND grader = $3 AND split = $4 AND state = 'completed'
             AND (created_at < $5 OR (created_at = $5 AND run_id < $6))
@@ -38,8 +41,9 @@ statements! {
     END = "UPDATE runs SET state = $3, ended_at = $4 WHERE project_id = $1 AND run_id = $2 AND state = 'in_progress'";
     INSERT_GATE = "INSERT INTO run_gates (project_id, gate_id, run_id, dataset_id, passed, caller, verdict, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    GATES = "SELECT gate_id, verdict, caller, created_at FROM run_gates WHERE project_id = $1
-        ORDER BY created_at DESC, gate_id LIMIT $2";
+    GATES = "SELECT gate_id, verdict, caller, created_at FROM run_gates
+        WHERE project_id = $1 AND (created_at < $2 OR (created_at = $2 AND gate_id > $3))
+        ORDER BY created_at DESC, gate_id LIMIT $4";
 }
 
 /// A run as it stands.
@@ -177,9 +181,16 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn runs(&self, project: &ProjectId, dataset: &str, limit: usize) -> Result<Vec<SavedRun>> {
+    pub async fn runs(
+        &self,
+        project: &ProjectId,
+        dataset: &str,
+        behind: &Place,
+        limit: usize,
+    ) -> Result<Vec<SavedRun>> {
         let mut tx = self.db.read().await?;
-        tx.fetch(&NEWEST, args![project, dataset, count(limit)]).await?.iter().map(read).collect()
+        let by = args![project, dataset, behind.at, &behind.id, count(limit)];
+        tx.fetch(&NEWEST, by).await?.iter().map(read).collect()
     }
 
     /// The completed runs that came before `run` and are compared with it: of the same dataset, by the same grader, over the
@@ -235,8 +246,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn gates(&self, project: &ProjectId, limit: usize) -> Result<Vec<GateRow>> {
-        let rows = self.db.read().await?.fetch(&GATES, args![project, count(limit)]).await?;
+    pub async fn gates(&self, project: &ProjectId, behind: &Place, limit: usize) -> Result<Vec<GateRow>> {
+        let by = args![project, behind.at, &behind.id, count(limit)];
+        let rows = self.db.read().await?.fetch(&GATES, by).await?;
         rows.iter()
             .map(|row| {
                 Ok(GateRow {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use super::Store;
 use super::catalogue::from_json;
 use super::engine::{Result, Row, args};
@@ -10,6 +12,7 @@ use super::sql::statements;
 use super::verdicts::{self, RatedVerdict};
 use crate::domain::conversation::Agent;
 use crate::domain::ids::{ProjectId, SessionId};
+use crate::domain::span::SpanBody;
 use crate::domain::time::{Micros, Timestamp};
 
 // The head of a session's last turn, as crate::domain::turns has it: a root, or where the session owns no root of the trace a
@@ -168,7 +171,7 @@ impl Store {
         Ok(self.list_sessions(project, &SessionQuery::recent(since, limit)).await?.0)
     }
 
-    /// A page of sessions, and where the next one begins, where this one is full.
+    /// A page of sessions, and where the next one begins, where there is one.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -178,10 +181,12 @@ impl Store {
         query: &SessionQuery,
     ) -> Result<(Vec<SessionRow>, Option<SessionPlace>)> {
         let mut tx = self.db.read().await?;
-        let SessionQuery { since, limit, .. } = *query;
+        let SessionQuery { since, .. } = *query;
+        // One more than is wanted tells whether there is more.
+        let limit = query.limit.saturating_add(1);
         let first = (f64::MIN, Timestamp::from_micros(i64::MAX), SessionId::trusted(""));
         let (place, at, session) = query.after.clone().unwrap_or(first);
-        let rows = if query.goes_by_headline() {
+        let mut rows = if query.goes_by_headline() {
             let order = match query.order {
                 SessionOrder::Recent => "recent",
                 SessionOrder::Worst => "worst",
@@ -194,8 +199,9 @@ impl Store {
             let by = args![project, since.hour(), since, at.hour(), at, &session, count(limit)];
             tx.fetch(&RECENT, by).await?
         };
-        let last = rows.last().filter(|_| rows.len() == limit);
-        let next = last.map(place_of).transpose()?;
+        let is_more = rows.len() > query.limit;
+        rows.truncate(query.limit);
+        let next = rows.last().filter(|_| is_more).map(place_of).transpose()?;
         let mut sessions = Vec::with_capacity(rows.len());
         for row in &rows {
             let recent_at = row.time(9)?;
@@ -218,10 +224,12 @@ impl Store {
         let mut agents: BTreeMap<String, Agent> = BTreeMap::new();
         let keys = sessions.iter().map(|session| args![&session.session]).collect();
         for row in tx.bulk(&HEADS, args![project], keys).await? {
-            if let (Some(name), Some(body)) = (row.opt_text(1)?, row.opt_text(2)?)
-                && let Some(agent) = Agent::named_by(&name, &from_json(&body)?)
-            {
-                agents.insert(row.text(0)?, agent);
+            if let (Some(name), Some(body)) = (row.opt_text(1)?, row.opt_text(2)?) {
+                let Names { agent_id, agent_name, service_name } = from_json(&body)?;
+                let body = SpanBody { agent_id, agent_name, service_name, ..SpanBody::default() };
+                if let Some(agent) = Agent::named_by(&name, &body) {
+                    agents.insert(row.text(0)?, agent);
+                }
             }
         }
         let mut latest = verdicts::latest_of(&mut tx, project, sessions.iter().map(|session| &session.session)).await?;
@@ -233,6 +241,31 @@ impl Store {
     }
 }
 
+/// What a span's body says of who speaks: the rest of it, which may be long, is passed over.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Names {
+    agent_id: Option<String>,
+    agent_name: Option<String>,
+    service_name: Option<String>,
+}
+
 fn place_of(row: &Row) -> Result<SessionPlace> {
     Ok((row.real(11)?, row.time(9)?, SessionId::trusted(row.text(0)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_page_of_the_latest_sessions_is_read_off_the_index() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::for_simulation(folder.path()).await;
+        let steps = store.rows(&format!("EXPLAIN QUERY PLAN {}", RECENT.sqlite()), 4).await;
+        let steps: Vec<&str> = steps.iter().map(|row| row[3].as_str()).collect();
+        let search =
+            "SEARCH sessions USING INDEX sessions_by_recency (project_id=? AND recent_hour>? AND recent_hour<?)";
+        assert_eq!(steps, [search]);
+    }
 }

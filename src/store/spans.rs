@@ -12,7 +12,8 @@ use crate::domain::time::Timestamp;
 statements! {
     OF_SESSION = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
             arrived_at, digest, body
-        FROM spans WHERE project_id = $1 AND session_id = $2 ORDER BY at, trace_id, span_id";
+        FROM spans WHERE project_id = $1 AND session_id = $2 AND (at, trace_id, span_id) > ($3, $4, $5)
+        ORDER BY at, trace_id, span_id LIMIT $6";
     OF_CLIENT = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
             arrived_at, digest, body
         FROM spans WHERE project_id = $1 AND span_id = $2 AND origin = 'client'";
@@ -36,24 +37,29 @@ pub struct SpanRow {
     pub stored: StoredSpan,
 }
 
-/// A place in the list of roots: what lies behind it is older.
+/// A place of a span in lists by time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RootPlace {
+pub struct SpanPlace {
     /// Its place in time.
     pub at: Timestamp,
     /// Its trace.
     pub trace: TraceId,
-    /// The root itself.
+    /// The span itself.
     pub span: SpanId,
 }
 
-impl RootPlace {
-    /// Before all roots.
+impl SpanPlace {
+    /// Before all in lists whose latest come first.
     pub fn first() -> Self {
         Self { at: Timestamp::from_micros(i64::MAX), trace: TraceId::trusted(""), span: SpanId::trusted("") }
     }
 
-    /// That of a root.
+    /// Before all in lists whose oldest come first.
+    pub fn oldest() -> Self {
+        Self { at: Timestamp::from_micros(i64::MIN), ..Self::first() }
+    }
+
+    /// That of a span.
     pub fn of(stored: &StoredSpan) -> Self {
         Self { at: stored.at, trace: stored.span.trace_id.clone(), span: stored.span.span_id.clone() }
     }
@@ -64,7 +70,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn roots(&self, project: &ProjectId, behind: &RootPlace, limit: usize) -> Result<Vec<SpanRow>> {
+    pub async fn roots(&self, project: &ProjectId, behind: &SpanPlace, limit: usize) -> Result<Vec<SpanRow>> {
         let by = args![project, behind.at, &behind.trace, &behind.span, count(limit)];
         let rows = self.db.read().await?.fetch(&ROOTS, by).await?;
         rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
@@ -75,7 +81,22 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn spans_of_session(&self, project: &ProjectId, session: &SessionId) -> Result<Vec<SpanRow>> {
-        let rows = self.db.read().await?.fetch(&OF_SESSION, args![project, session]).await?;
+        self.spans_of_session_behind(project, session, &SpanPlace::oldest(), usize::MAX).await
+    }
+
+    /// Up to `limit` spans of a session behind a place, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn spans_of_session_behind(
+        &self,
+        project: &ProjectId,
+        session: &SessionId,
+        behind: &SpanPlace,
+        limit: usize,
+    ) -> Result<Vec<SpanRow>> {
+        let by = args![project, session, behind.at, &behind.trace, &behind.span, count(limit)];
+        let rows = self.db.read().await?.fetch(&OF_SESSION, by).await?;
         rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
     }
 

@@ -81,8 +81,9 @@ impl Bulk {
 
     /// The rows travel as one list of values, so the text depends on how many there are. Parameters have no names: SQLite looks
     /// each name up in a list, and thousands of them made binding take longer than inserting. So scalars can't be named where
-    /// they are used; they come as a row of their own.
-    pub(crate) fn sqlite(&'static self, rows: usize) -> String {
+    /// they are used; they come as a row of their own. Where not all of the rows are `filled`, one more parameter after them
+    /// says how many are.
+    pub(crate) fn sqlite(&'static self, rows: usize, filled: bool) -> String {
         let tail = self.lite.get_or_init(|| {
             let mut text = to_sqlite(self.text);
             for scalar in (1..=self.scalars).rev() {
@@ -97,7 +98,9 @@ impl Bulk {
             let _ = write!(text, "s({}) AS (VALUES ({})), ", names.join(", "), marks(self.scalars));
         }
         let row = format!("({})", marks(self.columns.len()));
-        let _ = write!(text, "v({}) AS (VALUES {}) {tail}", self.names(), vec![row; rows].join(","));
+        let values = format!("VALUES {}", vec![row; rows].join(","));
+        let rows = if filled { values } else { format!("SELECT * FROM ({values}) LIMIT ?") };
+        let _ = write!(text, "v({}) AS ({rows}) {tail}", self.names());
         text
     }
 
@@ -185,8 +188,13 @@ mod tests {
             "WITH v(a, n) AS (SELECT * FROM UNNEST($2::text[], $3::bigint[])) INSERT INTO t SELECT a, n, $1 FROM v"
         );
         assert_eq!(
-            BULK.sqlite(2),
+            BULK.sqlite(2, true),
             "WITH s(s1) AS (VALUES (?)), v(a, n) AS (VALUES (?,?),(?,?)) INSERT INTO t SELECT a, n, (SELECT s1 FROM s) FROM v"
+        );
+        assert_eq!(
+            BULK.sqlite(2, false),
+            "WITH s(s1) AS (VALUES (?)), v(a, n) AS (SELECT * FROM (VALUES (?,?),(?,?)) LIMIT ?) \
+             INSERT INTO t SELECT a, n, (SELECT s1 FROM s) FROM v"
         );
     }
 }

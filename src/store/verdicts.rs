@@ -1,6 +1,6 @@
 //! Verdicts read back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::from_json;
 use super::engine::{Result, Row, Tx, args};
@@ -169,6 +169,29 @@ impl Store {
                 })
             })
             .collect()
+    }
+}
+
+impl Store {
+    /// The latest verdict of each group, and of each judge by itself, on each of these traces, where it has a rating: groups
+    /// first, then judges, the worst first among each.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn ratings_of_traces<'a>(
+        &self,
+        project: &ProjectId,
+        traces: impl Iterator<Item = &'a TraceId>,
+    ) -> Result<BTreeMap<TraceId, Vec<RatedVerdict>>> {
+        let subjects: BTreeSet<SessionId> = traces.map(SessionId::of_trace).collect();
+        let mut tx = self.db.read().await?;
+        let latest = latest_of(&mut tx, project, subjects.iter()).await?;
+        let by_trace = latest.into_iter().filter_map(|(subject, mut ratings)| {
+            // The sort is stable: the worst stay first.
+            ratings.sort_by_key(|verdict| verdict.is_judge);
+            Some((subject.as_trace()?, ratings))
+        });
+        Ok(by_trace.collect())
     }
 }
 

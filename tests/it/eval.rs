@@ -10,7 +10,7 @@ use std::time::Duration;
 use afterword::domain::group::{GroupSpec, MemberKind};
 use afterword::domain::judge::JudgeSpec;
 use afterword::domain::time::{Micros, Timestamp};
-use afterword::store::ScorerDraft;
+use afterword::store::{Place, ScorerDraft};
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
@@ -198,7 +198,7 @@ async fn killed(program: Program) {
     let kept = async || {
         let usage =
             store.usage(&project, Timestamp::EARLIEST, Timestamp::EARLIEST + Micros::new(i64::MAX / 2)).await.unwrap();
-        let runs = store.runs(&project, "", 1).await.unwrap();
+        let runs = store.runs(&project, "", &Place::first(), 1).await.unwrap();
         let settled = match runs.first() {
             Some(run) => store.rows_of_run(&project, &run.id).await.unwrap().iter().filter(|row| row.is_done).count(),
             None => 0,
@@ -214,7 +214,7 @@ async fn killed(program: Program) {
     });
     waited.await.expect("the early rows are settled");
     first.kill().await.unwrap();
-    let run = store.runs(&project, "", 1).await.unwrap().remove(0).id;
+    let run = store.runs(&project, "", &Place::first(), 1).await.unwrap().remove(0).id;
     store.close().await;
     let before = judge.requests();
     is_stuck.store(false, Ordering::SeqCst);

@@ -8,6 +8,7 @@ use tokio::process::Command;
 
 use crate::support::judge::{Judge, Reply};
 use crate::support::server::{Plan, Server};
+use crate::support::witness::Witness;
 use crate::support::{postgres, python};
 
 #[tokio::test]
@@ -34,7 +35,15 @@ async fn walk(database: Option<String>) {
     let Some(interpreter) = tokio::task::spawn_blocking(pins).await.unwrap() else { return };
     let judge = Judge::start(follow);
     let clock = Arc::new(SystemClock::default());
-    let server = Server::planned(Plan { database, judge: Some(&judge), clock: Some(clock), ..Plan::default() }).await;
+    let witness = Witness::default();
+    let plan = Plan {
+        database,
+        judge: Some(&judge),
+        clock: Some(clock),
+        witness: Some(Arc::clone(&witness)),
+        ..Plan::default()
+    };
+    let server = Server::planned(plan).await;
     let walk = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client/walk.py");
     let ended = Command::new(interpreter)
         .arg(walk)
@@ -47,4 +56,7 @@ async fn walk(database: Option<String>) {
     let (told, complained) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{told}\n{complained}");
     assert!(told.ends_with("all checks hold\n"), "{told}");
+    let seen = witness.lock().unwrap();
+    assert!(seen.requests > 50, "{}", seen.requests);
+    assert!(seen.problems.is_empty(), "{}", seen.problems.join("\n"));
 }

@@ -41,7 +41,7 @@ pub(super) async fn measure(args: &BenchApiArgs) -> anyhow::Result<Report> {
     bench.clock.advance(SystemClock::default().now() - bench.clock.now());
     let project = data::project(&bench).await?;
     data::pattern_group(&bench, &project).await?;
-    data::sessions(&bench, &project, args.sessions, 4).await?;
+    data::sessions(&bench, &project, 0..args.sessions, 4).await?;
     bench.clock.advance(Micros::seconds(3_600));
     let serving = Serving::start(&bench).await?;
     let polls = PATHS.map(|(path, _)| {

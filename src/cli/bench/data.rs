@@ -1,5 +1,7 @@
 //! Made-up conversations: the same seed gives the same texts.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -99,14 +101,19 @@ pub(super) async fn group_of(bench: &Bench, project: &ProjectId, members: &Value
     Ok(())
 }
 
-/// Stores sessions of so many turns, each turn a trace of one root, in batches.
-pub(super) async fn sessions(bench: &Bench, project: &ProjectId, sessions: u64, turns: u64) -> anyhow::Result<()> {
+/// Stores the sessions of these numbers, each of so many turns, each turn a trace of one root, in batches.
+pub(super) async fn sessions(
+    bench: &Bench,
+    project: &ProjectId,
+    sessions: Range<u64>,
+    turns: u64,
+) -> anyhow::Result<()> {
     use crate::clock::Clock as _;
     const BATCH: u64 = 500;
-    for first in (0..sessions).step_by(usize::try_from(BATCH)?) {
+    for first in sessions.clone().step_by(usize::try_from(BATCH)?) {
         let now = bench.clock.now();
         let mut spans = Vec::new();
-        for session in first..sessions.min(first + BATCH) {
+        for session in first..sessions.end.min(first + BATCH) {
             for turn in 0..turns {
                 let ago = i64::try_from(turns - turn)?;
                 spans.push(turn_of(&bench.random, session, turn, now + Micros::seconds(-20 * ago)));

@@ -69,7 +69,7 @@ async fn judged(sessions: u64, args: &BenchEmptySweepArgs) -> anyhow::Result<Ben
     let bench = Bench::open(args.common.seed, JudgeSettings::default(), &args.place).await?;
     let project = data::project(&bench).await?;
     data::pattern_group(&bench, &project).await?;
-    data::sessions(&bench, &project, sessions, 2).await?;
+    data::sessions(&bench, &project, 0..sessions, 2).await?;
     bench.clock.advance(Micros::seconds(3_600));
     let pass = bench.worker.pass(None, Duration::MAX, &CancellationToken::new()).await?;
     anyhow::ensure!(u64::try_from(pass.judged)? == sessions, "not all sessions were judged: {pass:?}");

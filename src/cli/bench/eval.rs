@@ -3,14 +3,13 @@
 
 #![allow(clippy::doc_markdown, reason = "the options' texts are printed as they stand, where backticks would be noise")]
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{self, TryStreamExt as _};
 use serde_json::{Value, json};
 
-use super::judge::{Endpoint, endpoint, judge};
+use super::judge::{endpoint, judge};
 use super::{Bench, Report, data, process};
 use crate::cli::args::BenchArgs;
 use crate::clock::{Clock as _, stopwatch};
@@ -39,8 +38,8 @@ pub struct BenchEvalArgs {
 pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     scorers::install_tls();
     let latency = Duration::from_millis(args.latency_ms);
-    let Endpoint { judges, calls, slept_micros, serving } = endpoint(latency, args.in_flight).await?;
-    let bench = Bench::with_judges(args.common.seed, judges).await?;
+    let endpoint = endpoint(latency, args.in_flight).await?;
+    let bench = Bench::with_judges(args.common.seed, endpoint.judges.clone()).await?;
     let project = data::project(&bench).await?;
     let question =
         |row: u64| json!({"main_question": {"query": format!("question {row}?"), "expectedResults": "an answer"}});
@@ -69,22 +68,15 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
         .await?;
     let seconds = watch.elapsed().as_secs_f64();
     let cpu = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
-    serving.abort();
 
     let rated = Statistics::of(&bench.store.rows_of_run(&project, &run).await?).rated;
     anyhow::ensure!(u64::try_from(rated)? == args.rows, "{rated} of {} rows were rated", args.rows);
-    let calls = calls.load(Ordering::SeqCst);
-    anyhow::ensure!(calls == args.rows, "{calls} calls were made for {} rows", args.rows);
     let usage = bench.store.usage(&project, Timestamp::EARLIEST, bench.clock.now() + Micros::seconds(1)).await?;
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let under_way = usage.iter().map(|row| row.latency_ms).sum::<i64>() as f64 / 1e3;
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let busy = under_way / (args.in_flight as f64 * seconds);
-    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
-    let (rows, allowed) = (args.rows as f64, args.in_flight as f64 / latency.as_secs_f64());
-    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
-    let endpoint_ms = slept_micros.load(Ordering::SeqCst) as f64 / 1e3 / rows;
-    let mut report = Report::of(format!(
+    let report = Report::of(format!(
         "Dataset run of {} rows by a judge that answers after {} ms, {} calls under way at most, SQLite, in batches of {MOST_ROWS}, \
          from claimed to settled row (seed {})",
         args.rows, args.latency_ms, args.in_flight, args.common.seed
@@ -93,14 +85,6 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     .count("rows", args.rows, "")
     .count("in_flight", u64::try_from(args.in_flight)?, "")
     .number("run_seconds", seconds, "s")
-    .number("calls_per_s", rows / seconds, "1/s")
-    .number("allowed_calls_per_s", allowed, "1/s")
-    .number("share_of_allowed", rows / seconds / allowed, "")
-    .number("endpoint_latency_ms", endpoint_ms, "ms")
-    .number("share_of_allowed_by_that", rows / seconds / allowed * endpoint_ms / latency.as_secs_f64() / 1e3, "")
     .number("share_of_calls_under_way", busy, "");
-    if let Some(cpu) = cpu {
-        report = report.number("cpu_ms_per_call", cpu * 1e3 / rows, "ms");
-    }
-    Ok(report)
+    endpoint.figures(report, args.rows, seconds, cpu)
 }

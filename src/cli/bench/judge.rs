@@ -27,11 +27,11 @@ use crate::store::ScorerDraft;
 pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     scorers::install_tls();
     let latency = Duration::from_millis(args.latency_ms);
-    let Endpoint { judges, calls, slept_micros, serving } = endpoint(latency, args.in_flight).await?;
-    let bench = Bench::with_judges(args.common.seed, judges).await?;
+    let endpoint = endpoint(latency, args.in_flight).await?;
+    let bench = Bench::with_judges(args.common.seed, endpoint.judges.clone()).await?;
     let project = data::project(&bench).await?;
     data::group_of(&bench, &project, &json!([{"kind": "judge", "refId": judge(&bench, &project).await?}])).await?;
-    data::sessions(&bench, &project, args.sessions, args.turns).await?;
+    data::sessions(&bench, &project, 0..args.sessions, args.turns).await?;
     bench.clock.advance(Micros::seconds(3_600));
 
     let cpu = process::cpu_seconds();
@@ -39,17 +39,10 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     let pass = bench.worker.pass(None, Duration::MAX, &CancellationToken::new()).await?;
     let seconds = watch.elapsed().as_secs_f64();
     let cpu = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
-    serving.abort();
 
     let done = u64::try_from(pass.judged)?;
-    let calls = calls.load(Ordering::SeqCst);
     anyhow::ensure!(done == args.sessions, "{done} of {} sessions were judged: {pass:?}", args.sessions);
-    anyhow::ensure!(calls == args.sessions, "{calls} calls were made for {} sessions", args.sessions);
-    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
-    let (sessions, allowed) = (args.sessions as f64, args.in_flight as f64 / latency.as_secs_f64());
-    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
-    let endpoint_ms = slept_micros.load(Ordering::SeqCst) as f64 / 1e3 / sessions;
-    let mut report = Report::of(format!(
+    let report = Report::of(format!(
         "Sweep of {} quiet sessions by a judge that answers after {} ms, {} calls under way at most, SQLite, from plan to \
          recorded verdict (seed {})",
         args.sessions, args.latency_ms, args.in_flight, args.common.seed
@@ -57,28 +50,43 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     .text("engine", "sqlite")
     .count("sessions", args.sessions, "")
     .count("in_flight", u64::try_from(args.in_flight)?, "")
-    .number("sweep_seconds", seconds, "s")
-    .number("calls_per_s", sessions / seconds, "1/s")
-    .number("allowed_calls_per_s", allowed, "1/s")
-    .number("share_of_allowed", sessions / seconds / allowed, "")
-    .number("endpoint_latency_ms", endpoint_ms, "ms")
-    .number("share_of_allowed_by_that", sessions / seconds / allowed * endpoint_ms / latency.as_secs_f64() / 1e3, "");
-    if let Some(cpu) = cpu {
-        report = report.number("cpu_ms_per_call", cpu * 1e3 / sessions, "ms");
-    }
-    Ok(report)
+    .number("sweep_seconds", seconds, "s");
+    endpoint.figures(report, args.sessions, seconds, cpu)
 }
 
 /// An endpoint that answers after a while, on loopback.
 pub(super) struct Endpoint {
     /// How it is asked.
     pub(super) judges: JudgeSettings,
-    /// How often it was.
-    pub(super) calls: Arc<AtomicU64>,
-    /// How long it really took to answer all of them together, in microseconds: timers are late.
-    pub(super) slept_micros: Arc<AtomicU64>,
-    /// Aborted, it is gone.
-    pub(super) serving: JoinHandle<std::io::Result<()>>,
+    latency: Duration,
+    in_flight: usize,
+    calls: Arc<AtomicU64>,
+    slept_micros: Arc<AtomicU64>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Endpoint {
+    /// Adds how near so many calls, one for each session or row, made in so many seconds with so much CPU time, came to what
+    /// the endpoint allows: by the latency that it was told to have, and by the one that it had, since timers are late.
+    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    pub(super) fn figures(self, report: Report, wanted: u64, seconds: f64, cpu: Option<f64>) -> anyhow::Result<Report> {
+        self.serving.abort();
+        let calls = self.calls.load(Ordering::SeqCst);
+        anyhow::ensure!(calls == wanted, "{calls} calls were made where {wanted} were wanted");
+        let latency = self.latency.as_secs_f64();
+        let (calls, allowed) = (calls as f64, self.in_flight as f64 / latency);
+        let had_ms = self.slept_micros.load(Ordering::SeqCst) as f64 / 1e3 / calls;
+        let report = report
+            .number("calls_per_s", calls / seconds, "1/s")
+            .number("allowed_calls_per_s", allowed, "1/s")
+            .number("share_of_allowed", calls / seconds / allowed, "")
+            .number("endpoint_latency_ms", had_ms, "ms")
+            .number("share_of_allowed_by_that", calls / seconds / allowed * had_ms / latency / 1e3, "");
+        Ok(match cpu {
+            Some(cpu) => report.number("cpu_ms_per_call", cpu * 1e3 / calls, "ms"),
+            None => report,
+        })
+    }
 }
 
 /// Starts one.
@@ -95,7 +103,7 @@ pub(super) async fn endpoint(latency: Duration, in_flight: usize) -> anyhow::Res
         limits: Limits { max_concurrency: in_flight, ..Limits::default() },
         ..JudgeSettings::default()
     };
-    Ok(Endpoint { judges, calls, slept_micros, serving })
+    Ok(Endpoint { judges, latency, in_flight, calls, slept_micros, serving })
 }
 
 /// A judge; answers its id.

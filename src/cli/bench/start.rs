@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(super) async fn measure(args: &BenchStartArgs) -> anyhow::Result<Report> {
     let bench = Bench::open(args.common.seed, JudgeSettings::default(), &args.place).await?;
     let project = data::project(&bench).await?;
-    data::sessions(&bench, &project, args.sessions, 2).await?;
+    data::sessions(&bench, &project, 0..args.sessions, 2).await?;
     let mut took = Vec::new();
     for _ in 0..args.starts {
         took.push(start(&bench).await?);

@@ -1,5 +1,7 @@
 //! A sweep over many quiet sessions, from plan to recorded verdict, with a group of patterns.
 
+use std::time::Duration;
+
 use futures::future;
 use tokio_util::sync::CancellationToken;
 
@@ -7,6 +9,7 @@ use super::place::Place;
 use super::{Bench, Report, data, process};
 use crate::cli::args::{BenchArgs, workers};
 use crate::clock::stopwatch;
+use crate::domain::ids::ProjectId;
 use crate::domain::time::Micros;
 use crate::scorers::judge::JudgeSettings;
 
@@ -30,20 +33,24 @@ pub struct BenchSweepArgs {
     pub common: BenchArgs,
 }
 
+/// How many sessions each worker sweeps before anything is measured.
+const WARM_UP: u64 = 100;
+
 pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
     let mut bench = Bench::open(args.common.seed, JudgeSettings::default(), &args.place).await?;
     bench.employ(args.workers).await?;
     let project = data::project(&bench).await?;
     data::pattern_group(&bench, &project).await?;
+    warm_up(&bench, &project, args).await?;
     let building = stopwatch();
-    data::sessions(&bench, &project, args.sessions, args.turns).await?;
+    data::sessions(&bench, &project, 0..args.sessions, args.turns).await?;
     let ingest_seconds = building.elapsed().as_secs_f64();
     bench.clock.advance(Micros::seconds(3_600));
 
     let cpu = process::cpu_seconds();
     let watch = stopwatch();
     let cancel = CancellationToken::new();
-    let passes = bench.workers.iter().map(|worker| worker.pass(None, std::time::Duration::MAX, &cancel));
+    let passes = bench.workers.iter().map(|worker| worker.pass(None, Duration::MAX, &cancel));
     let passes = future::try_join_all(passes).await?;
     let seconds = watch.elapsed().as_secs_f64();
     let cpu = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
@@ -53,7 +60,8 @@ pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let (sessions, spans) = (args.sessions as f64, (args.sessions * args.turns) as f64);
     let mut report = Report::of(format!(
-        "Sweep of {} quiet sessions of {} turns by a group of two patterns, from plan to recorded verdict (seed {})",
+        "Sweep of {} quiet sessions of {} turns by a group of two patterns, from plan to recorded verdict, by workers that have \
+         swept {WARM_UP} others each (seed {})",
         args.sessions, args.turns, args.common.seed
     ))
     .text("engine", args.place.engine.as_str())
@@ -74,4 +82,18 @@ pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
     }
     bench.close().await?;
     Ok(report)
+}
+
+/// Each worker sweeps some other sessions first: workers run for weeks, and what is measured is not how they open their
+/// connections and prepare their statements.
+async fn warm_up(bench: &Bench, project: &ProjectId, args: &BenchSweepArgs) -> anyhow::Result<()> {
+    let mut first = args.sessions;
+    for worker in &bench.workers {
+        data::sessions(bench, project, first..first + WARM_UP, args.turns).await?;
+        first += WARM_UP;
+        bench.clock.advance(Micros::seconds(3_600));
+        let pass = worker.pass(None, Duration::MAX, &CancellationToken::new()).await?;
+        anyhow::ensure!(u64::try_from(pass.judged)? == WARM_UP, "{pass:?} of {WARM_UP} sessions to warm up");
+    }
+    Ok(())
 }

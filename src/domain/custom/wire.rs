@@ -1,10 +1,10 @@
 //! Custom scorers on the wire: reading new ones and sparse patches, with every problem told at once.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{BuiltIn, Check, CustomSpec, Language};
 use crate::domain::group::{Severity, whole};
-use crate::domain::problems::Problems;
+use crate::domain::problems::{Problems, Reader};
 use crate::domain::time::Timestamp;
 
 /// The longest script, in characters.
@@ -79,31 +79,7 @@ impl Check {
     }
 }
 
-struct Reader<'a> {
-    object: &'a Map<String, Value>,
-    problems: &'a mut Problems,
-}
-
-impl<'a> Reader<'a> {
-    fn new(body: &'a Value, problems: &'a mut Problems) -> Self {
-        Self { object: problems.object(body), problems }
-    }
-
-    /// The value of a key; `null` counts as absent.
-    fn given(&self, key: &str) -> Option<&'a Value> {
-        self.object.get(key).filter(|value| !value.is_null())
-    }
-
-    /// Sets a field where the key is given, and tells what is wrong where it can't be read.
-    fn set<T>(&mut self, field: &mut T, key: &str, problem: &str, read: impl FnOnce(&'a Value) -> Option<T>) {
-        if let Some(value) = self.given(key) {
-            match read(value) {
-                Some(value) => *field = value,
-                None => self.problems.add(problem),
-            }
-        }
-    }
-
+impl Reader<'_> {
     fn shared_fields(&mut self, mut spec: CustomSpec) -> CustomSpec {
         if let Some(name) = self.given("name") {
             match name.as_str().map(str::trim) {
@@ -112,16 +88,16 @@ impl<'a> Reader<'a> {
                 Some(_) => self.problems.add("name must be 1-200 characters"),
             }
         }
-        let severities = "severity must be one of: low, medium, high, critical";
+        let severities = "one of: low, medium, high, critical";
         self.set(&mut spec.severity, "severity", severities, |v| v.as_str().and_then(Severity::from_name));
-        self.set(&mut spec.enabled, "enabled", "enabled must be true or false", Value::as_bool);
-        let rates = "sampleRate must be a number between 0 and 1";
+        self.set(&mut spec.enabled, "enabled", "true or false", Value::as_bool);
+        let rates = "a number between 0 and 1";
         self.set(&mut spec.sample_rate, "sampleRate", rates, share);
-        let modes = "scopeMode must be all or selected";
+        let modes = "all or selected";
         self.set(&mut spec.scope_mode, "scopeMode", modes, |v| {
             v.as_str().filter(|mode| matches!(*mode, "all" | "selected")).map(str::to_owned)
         });
-        self.set(&mut spec.agent_ids, "agentIds", "agentIds must be a list of at most 1000 ids", |v| {
+        self.set(&mut spec.agent_ids, "agentIds", "a list of at most 1000 ids", |v| {
             let ids = v.as_array().filter(|ids| ids.len() <= 1000)?;
             ids.iter().map(|id| id.as_str().filter(|id| fits(id, 512)).map(str::to_owned)).collect()
         });
@@ -232,16 +208,16 @@ impl<'a> Reader<'a> {
     }
 
     fn alert_below(&mut self, field: &mut f64) {
-        self.set(field, "alertBelow", "alertBelow must be a number between 0 and 1", share);
+        self.set(field, "alertBelow", "a number between 0 and 1", share);
     }
 
     fn invert_match(&mut self, field: &mut bool) {
-        self.set(field, "invertMatch", "invertMatch must be true or false", Value::as_bool);
+        self.set(field, "invertMatch", "true or false", Value::as_bool);
     }
 
     /// A moment, as text or as whole milliseconds since 1970.
     fn from(&mut self, field: &mut Option<Timestamp>) {
-        let problem = "from must be a time such as \"2026-01-31T00:00:00Z\", or milliseconds since 1970";
+        let problem = "a time such as \"2026-01-31T00:00:00Z\", or milliseconds since 1970";
         self.set(field, "from", problem, |v| {
             let moment = match v {
                 Value::String(text) => Timestamp::parse(text),

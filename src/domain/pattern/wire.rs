@@ -1,13 +1,13 @@
 //! Patterns on the wire: reading new ones and sparse patches, with every problem told at once. The legacy fields
 //! (`includeTerms`, `excludeTerms`, `regex`, `semanticPrompt`, `matchMode`) become conditions.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::conditions::compile_regex;
 use super::phrase::Phrase;
 use super::{Condition, Connector, Detector, PatternSpec, Source};
 use crate::domain::group::Severity;
-use crate::domain::problems::Problems;
+use crate::domain::problems::{Problems, Reader};
 
 /// The most rows of one pattern.
 const MOST_CONDITIONS: usize = 50;
@@ -80,31 +80,7 @@ impl PatternSpec {
     }
 }
 
-struct Reader<'a> {
-    object: &'a Map<String, Value>,
-    problems: &'a mut Problems,
-}
-
 impl<'a> Reader<'a> {
-    fn new(body: &'a Value, problems: &'a mut Problems) -> Self {
-        Self { object: problems.object(body), problems }
-    }
-
-    /// The value of a key; `null` counts as absent.
-    fn given(&self, key: &str) -> Option<&'a Value> {
-        self.object.get(key).filter(|value| !value.is_null())
-    }
-
-    /// Sets a field where the key is given, and tells what it must be where it is not that.
-    fn set<T>(&mut self, field: &mut T, key: &str, wanted: &str, read: impl FnOnce(&'a Value) -> Option<T>) {
-        if let Some(value) = self.given(key) {
-            match read(value) {
-                Some(value) => *field = value,
-                None => self.problems.add(format!("{key} must be {wanted}")),
-            }
-        }
-    }
-
     /// Everything but the name's presence and the conditions.
     fn plain_fields(&mut self, mut spec: PatternSpec) -> PatternSpec {
         self.set(&mut spec.name, "name", "1-200 characters", |v| {

@@ -75,7 +75,11 @@ pub(super) const SETTINGS: Resource = Resource {
         )
         .takes("{kinds: [RedactionKind]|null}")
         .gives(&[(200, "{redaction: Redaction}")]),
-        Doc::new("GET /agents", "List the agents, newest first").asks(PAGE).gives(&[(200, "Next & {agents: [Agent]}")]),
+        Doc::new("GET /agents", "List the agents, newest first")
+            .note("Those that were made by name, and those that roots of spans named, by the id that lists of sessions have. The \
+                   newest 1000 are listed, and spans name no further ones.")
+            .asks(PAGE)
+            .gives(&[(200, "Next & {agents: [Agent]}")]),
         Doc::new("POST /agents", "Make an agent").takes("{name: text(1..200)}").gives(&[(201, "{agent: Agent}")]),
         Doc::new("GET /monitor/profiles/{id}", "How an agent is watched; null where nobody said")
             .gives(&[(200, "{profile: AgentProfile|null}")]),

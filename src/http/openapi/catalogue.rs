@@ -24,6 +24,7 @@ pub(super) const PATTERNS: Resource = Resource {
             "GET /agent-monitoring/patterns/{id}/versions",
             "List the versions of a pattern, deleted or not, newest first",
         )
+        .asks(PAGE)
         .gives(&[(200, "Versions")])
         .fails(&[404]),
     ],
@@ -56,7 +57,10 @@ pub(super) const PATTERNS: Resource = Resource {
             "{connector?: 'and'|'or'|'nor'|null, negate?: flag|null, sources?: [Source]|null, detector?: \
              'phrase'|'regex'|'semantic'|null, value: text(1..2000), caseSensitive?: flag|null}",
         ),
-        ("Versions", "{versions: [{version: whole, createdAt: time, name: text, spec: object}], deletedAt: time|null}"),
+        (
+            "Versions",
+            "Next & {versions: [{version: whole, createdAt: time, name: text, spec: object}], deletedAt: time|null}",
+        ),
     ],
 };
 
@@ -84,6 +88,7 @@ pub(super) const JUDGES: Resource = Resource {
             "GET /agent-monitoring/judge-scorers/{id}/versions",
             "List the versions of a judge, deleted or not, newest first",
         )
+        .asks(PAGE)
         .gives(&[(200, "Versions")])
         .fails(&[404]),
         Doc::new(
@@ -136,8 +141,8 @@ pub(super) const CUSTOM: Resource = Resource {
         .takes("EvaluatorPatch")
         .gives(&[(201, "{evaluator: Evaluator}")]),
         Doc::new("POST /agent-monitoring/custom-evaluators/dry-run", "Try a custom evaluator out on made-up traffic")
-            .note("It answers 200 whatever comes of it; `ok` says whether the evaluator answered.")
-            .takes("EvaluatorPatch")
+            .note("It answers 200 whatever comes of it, and whatever the body is; `ok` says whether the evaluator answered.")
+            .takes("EvaluatorPatch|any")
             .gives(&[(200, "DryRun")]),
         Doc::new("GET /agent-monitoring/custom-evaluators/{id}", "Read a custom evaluator")
             .gives(&[(200, "{evaluator: Evaluator}")])
@@ -153,13 +158,14 @@ pub(super) const CUSTOM: Resource = Resource {
             "GET /agent-monitoring/custom-evaluators/{id}/events",
             "List what it reported lately, the latest first",
         )
-        .asks("window?: '24h'|'7d'|'30d'")
-        .gives(&[(200, "{events: [EvaluatorEvent]}")])
+        .asks("window?: '24h'|'7d'|'30d', limit?: whole(1..1000), cursor?: text")
+        .gives(&[(200, "Next & {events: [EvaluatorEvent]}")])
         .fails(&[404]),
         Doc::new(
             "GET /agent-monitoring/custom-evaluators/{id}/versions",
             "List its versions, deleted or not, newest first",
         )
+        .asks(PAGE)
         .gives(&[(200, "Versions")])
         .fails(&[404]),
     ],

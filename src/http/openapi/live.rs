@@ -1,6 +1,6 @@
 //! The document's part on judges that score live by themselves, on single traces, and on judging by hand.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const LIVE: Resource = Resource {
     name: "Live scoring",
@@ -9,7 +9,8 @@ pub(super) const LIVE: Resource = Resource {
             "GET /monitor/online-evaluators, /agent-monitoring/online-evaluators",
             "List the judges that score live by themselves",
         )
-        .gives(&[(200, "{evaluators: [OnlineEvaluator]}")]),
+        .asks(PAGE)
+        .gives(&[(200, "Next & {evaluators: [OnlineEvaluator]}")]),
         Doc::new(
             "POST /monitor/online-evaluators",
             "Have a judge score live by itself; where it does so, a copy of it does",
@@ -39,10 +40,10 @@ pub(super) const LIVE: Resource = Resource {
         .fails(&[404]),
         Doc::new(
             "GET /monitor/online-evaluators/{id}/events, /agent-monitoring/online-evaluators/{id}/events",
-            "What an online evaluator rated, the worst first",
+            "List what an online evaluator rated, the worst first",
         )
-        .asks("window?: '24h'|'7d'|'30d'")
-        .gives(&[(200, "{window: text, events: [RatedEvent]}")])
+        .asks("window?: '24h'|'7d'|'30d', limit?: whole(1..1000), cursor?: text")
+        .gives(&[(200, "Next & {window: text, events: [RatedEvent]}")])
         .fails(&[404]),
         Doc::new(
             "GET /monitor/online-evaluators/{id}/calibration, /agent-monitoring/online-evaluators/{id}/calibration",

@@ -104,7 +104,7 @@ const ABOUT: &str = "Requests carry an API key as `x-api-key` or as a bearer tok
     name the scope that the key needs. Unknown fields of bodies and unknown parameters are ignored. Bodies may be packed with \
     gzip or deflate. Times are ISO 8601 in UTC. Errors all have one form, the schema Error. Creates with an Idempotency-Key are \
     carried out once: sent again within 24 hours the same request is answered with the first answer and \
-    `idempotent-replayed: true`, another one is refused with 409. Lists with a nextCursor go on behind it. Requests that are no HTTP, or whose \
+    `idempotent-replayed: true`, another one is refused with 409. Lists take limit and cursor, and go on behind their nextCursor. Requests that are no HTTP, or whose \
     headers are too large, are refused with 400, 414 or 431 and an empty body before any route sees them.";
 
 /// The errors, and when they come.

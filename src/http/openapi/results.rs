@@ -1,6 +1,6 @@
 //! The document's part on what came in, and what came of it: spans, sessions, scores, signals, reports.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const SPANS: Resource = Resource {
     name: "Spans",
@@ -13,17 +13,20 @@ pub(super) const SPANS: Resource = Resource {
         Doc::new("POST /ingest/traces", "Store one span")
             .note("Keys may be in camelCase too; null counts as absent. It answers once the span is stored; the same span again \
                    changes nothing.")
-            .takes("NewSpan")
+            .takes("NewSpan & NewSpanInCamelCase")
             .gives(&[(200, "{trace_id: id, traceId: id, deduped: flag}")])
             .fails(&[422]),
         Doc::new("GET /ingest/traces", "List the roots of traces, newest first")
+            .note("Rows carry the trace's score once it was scored by itself: judgeRating is the leading one of judgeScores, which \
+                   has groups first, then judges, the worst first among each.")
             .asks("limit?: whole(1..200), cursor?: text, framework?: text")
             .gives(&[(200, "Next & {traces: [Span]}")]),
         Doc::new("GET /ingest/traces/{id}", "Read a span")
             .gives(&[(200, "Span & {metadata?: any, cacheReadTokens?: whole, cacheWriteTokens?: whole}")])
             .fails(&[404]),
         Doc::new("GET /ingest/sessions/{id}/spans", "List the spans of a session, oldest first; none where it is unknown")
-            .gives(&[(200, "{spans: [Span]}")]),
+            .asks(PAGE)
+            .gives(&[(200, "Next & {spans: [Span]}")]),
     ],
     shapes: &[
         ("Next", "{hasNextPage: flag, nextCursor: text|null}"),
@@ -36,14 +39,33 @@ pub(super) const SPANS: Resource = Resource {
             "Span",
             "{_id: id, name: text, input?: any, output?: any, latencyMs?: number, error?: text, framework?: text, model?: text, \
              toolCalls?: [ToolCall], sessionId?: id, spanId: id, parentSpanId?: id, traceId: id, startedAt?: time, source: text, \
-             createdAt: time, inputTokens: whole|null, outputTokens: whole|null, spanKind: text, trafficSource?: text}",
+             createdAt: time, inputTokens: whole|null, outputTokens: whole|null, spanKind: text, trafficSource?: text, judgeRating?: number(0..10), \
+             judgeName?: text, judgeCheckedAt?: time, judgeScores?: [Headline]}",
+        ),
+        (
+            "Headline",
+            "{name: text, rating: number(0..10), pass?: flag, scorecardScore?: number, band?: text}",
         ),
         (
             "NewSpan",
-            "{name: text, input?: any, output?: any, latency_ms?: number|null, error?: text|null, tool_calls?: [object]|null, \
-             metadata?: object|null, model?: text|null, framework?: text|null, session_id?: id|null, span_id?: id|null, \
-             parent_span_id?: id|null, started_at_unix_nano?: text|whole|null, span_kind?: text|null, input_tokens?: \
-             whole(0..)|null, output_tokens?: whole(0..)|null, agent_id?: id|null, user_id?: text|null, source?: text|null}",
+            "{name: text, input?: any, output?: any, latency_ms?: number(0..)|null, error?: text|null, tool_calls?: \
+             [NewToolCall]|null, metadata?: object|null, model?: text|null, framework?: text|null, session_id?: \
+             text(..512)|null, span_id?: text(..512)|null, parent_span_id?: text(..512)|null, started_at_unix_nano?: \
+             text|number|null, span_kind?: text|null, input_tokens?: whole(0..)|null, output_tokens?: whole(0..)|null, \
+             cache_read_tokens?: whole(0..)|null, cache_write_tokens?: whole(0..)|null, agent_id?: text(..512)|null, user_id?: \
+             text|null, source?: text|null, monitor?: flag|null, pattern_ids?: [id]|null}",
+        ),
+        (
+            "NewSpanInCamelCase",
+            "{latencyMs?: number(0..)|null, toolCalls?: [NewToolCall]|null, sessionId?: text(..512)|null, spanId?: \
+             text(..512)|null, parentSpanId?: text(..512)|null, startedAtUnixNano?: text|number|null, spanKind?: text|null, \
+             inputTokens?: whole(0..)|null, outputTokens?: whole(0..)|null, cacheReadTokens?: whole(0..)|null, \
+             cacheWriteTokens?: whole(0..)|null, agentId?: text(..512)|null, userId?: text|null, patternIds?: [id]|null}",
+        ),
+        (
+            "NewToolCall",
+            "{name?: text|null, input?: any, output?: any, latency_ms?: number(0..)|null, latencyMs?: number(0..)|null, error?: \
+             text|null, success?: flag|null, type?: text|null, status?: text|null}",
         ),
     ],
 };
@@ -58,7 +80,8 @@ pub(super) const SESSIONS: Resource = Resource {
             "GET /agent-monitoring/sessions/{id}/scores",
             "List the verdicts on a session, newest first; none where it is unknown",
         )
-        .gives(&[(200, "{scores: [Score]}")]),
+        .asks(PAGE)
+        .gives(&[(200, "Next & {scores: [Score]}")]),
         Doc::new("GET /agent-monitoring/sessions/{id}/explain", "Why a session has the verdicts it has, or none")
             .asks("groupId?: id")
             .gives(&[(200, "{sessionId: id, groups: [{groupId: id, groupName: text, decision: text, text: text}]}")]),
@@ -92,8 +115,7 @@ pub(super) const SESSIONS: Resource = Resource {
             "Session",
             "{sessionId: id, agentId: text|null, agentName: text|null, turnCount: whole, spanCount: whole, errorCount: whole, \
              totalLatencyMs: number, firstAt: time, lastAt: time, judgeRating: number(0..10)|null, judgeName: text|null, \
-             judgeCheckedAt: time|null, judges: [{name: text, rating: number(0..10), pass?: flag, scorecardScore?: number, band?: \
-             text}], revision: whole, lastArrivalAt: time}",
+             judgeCheckedAt: time|null, judges: [Headline], revision: whole, lastArrivalAt: time}",
         ),
         (
             "Score",
@@ -160,8 +182,8 @@ pub(super) const SIGNALS: Resource = Resource {
             .gives(&[(200, "Signal")])
             .fails(&[404]),
         Doc::new("GET /agent-monitoring/approvals/pending", "List the actions that wait for a person, the riskiest first")
-            .asks("limit?: whole(1..500), from?: text")
-            .gives(&[(200, "{pending: [PendingAction]}")]),
+            .asks("limit?: whole(1..500), cursor?: text, from?: text")
+            .gives(&[(200, "Next & {pending: [PendingAction]}")]),
     ],
     shapes: &[
         ("AgentRef", "{_id: text, name: text}"),
@@ -196,13 +218,22 @@ pub(super) const REPORTS: Resource = Resource {
             .asks("from?: text, to?: text")
             .gives(&[(200, "About & {scorers: [TrendLine]}")])
             .fails(&[404]),
-        Doc::new("GET /agent-monitoring/scorer-groups/{id}/worst", "The sessions with the lowest ratings")
-            .asks("limit?: whole(1..500), from?: text, to?: text")
-            .gives(&[(200, "About & {samples: whole, sessions: [WorstSession]}")])
+        Doc::new("GET /agent-monitoring/scorer-groups/{id}/worst", "List the sessions with the lowest ratings")
+            .asks("limit?: whole(1..500), cursor?: text, from?: text, to?: text")
+            .gives(&[(200, "About & Next & {samples: whole, sessions: [WorstSession]}")])
             .fails(&[404]),
         Doc::new("GET /agent-monitoring/scores", "Every scorer's figures, the worst mean first")
             .asks("from?: text, to?: text, scorer?: text, agent?: text")
             .gives(&[(200, "{from: time, to: time, scores: [ScorerFigures]}")]),
+        Doc::new("GET /monitor/kpis", "Key figures of the runs of a window, and how they moved since the window before")
+            .note("A run is a root span that belongs to no dataset run. Read are the latest 10,000 of the window, and the spans \
+                   of their traces; where there are more, complete is false and totalRuns null. failureRate: the share of runs \
+                   whose root reports an error. healthRate: the share of those in which no span does. toolFailureRate: the share \
+                   of tool spans that do; calls that are only listed in a root are not counted. p95LatencyMs: over the roots that \
+                   say when they began and ended. downvoteRate is always null: nothing records what users dislike. deltas: each figure \
+                   less that of the window before, null where either is unknown.")
+            .asks("window?: '24h'|'7d'|'30d'")
+            .gives(&[(200, "Kpis & {window: text, from: time, complete: flag, deltas: Kpis, breakdown: RunCounts}")]),
         Doc::new(
             "GET /agent-monitoring/usage",
             "How many judge calls a project made, what they came to and what they cost",
@@ -237,6 +268,12 @@ pub(super) const REPORTS: Resource = Resource {
             "Spread & {scorer: text, kind: text, name: text, sessions: whole, failureRate: number(0..1)|null, declineRate: \
              number(0..1)|null}",
         ),
+        (
+            "Kpis",
+            "{totalRuns: whole|null, healthRate: number|null, failureRate: number|null, downvoteRate: number|null, \
+             toolFailureRate: number|null, p95LatencyMs: number|null}",
+        ),
+        ("RunCounts", "{runs: whole, failedRuns: whole, healthyRuns: whole, toolCalls: whole, failedToolCalls: whole}"),
         ("Used", "{used: whole|null, limit: whole|null}"),
         (
             "Usage",

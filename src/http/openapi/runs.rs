@@ -1,19 +1,22 @@
 //! The document's part on datasets, and what agents made of them.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const RUNS: Resource = Resource {
     name: "Datasets and runs",
     docs: &[
-        Doc::new("GET /custom-agent-evaluations/datasets", "List the datasets, newest first").gives(&[(200, "{datasets: [Dataset]}")]),
+        Doc::new("GET /custom-agent-evaluations/datasets", "List the datasets, newest first")
+            .asks(PAGE)
+            .gives(&[(200, "Next & {datasets: [Dataset]}")]),
         Doc::new("POST /custom-agent-evaluations/datasets", "Make a dataset")
-            .takes("{name: text(1..200), description?: text|null, numberOfRequests?: whole(1..)|null, questions?: [object]|null}")
+            .note("Other fields are kept as they were sent. Similarities and code scorers are kept, and not computed.")
+            .takes("NewDataset")
             .gives(&[(201, "Dataset")]),
         Doc::new("GET /custom-agent-evaluations/datasets/{id}", "Read a dataset").gives(&[(200, "Dataset")]).fails(&[404]),
         Doc::new("DELETE /custom-agent-evaluations/datasets/{id}", "Delete a dataset; its runs stay").gives(&[(204, "")]).fails(&[404]),
         Doc::new("GET /custom-agent-evaluations/runs", "List the runs, newest first, without their rows")
-            .asks("datasetId?: id, limit?: whole(1..200)")
-            .gives(&[(200, "{runs: [Run]}")]),
+            .asks("datasetId?: id, limit?: whole(1..200), cursor?: text")
+            .gives(&[(200, "Next & {runs: [Run]}")]),
         Doc::new("POST /custom-agent-evaluations/runs", "Order a run of a dataset")
             .takes("NewRun")
             .gives(&[(
@@ -31,7 +34,8 @@ pub(super) const RUNS: Resource = Resource {
             )])
             .fails(&[404]),
         Doc::new("POST /custom-agent-evaluations/runs/{id}/results", "Hand in a batch of rows; they are judged before it answers")
-            .takes("{batchId: text(1..), results: [object](1..50)}")
+            .note("A row that is not of the form NewRow is refused by itself, and told in `refused`.")
+            .takes("{batchId: text(1..), results: [NewRow|any](1..50)}")
             .gives(&[(
                 200,
                 "{runId: id, batchId: text, accepted: whole, duplicates: whole, failedValidation: whole, refused: [{index: whole, \
@@ -52,14 +56,36 @@ pub(super) const RUNS: Resource = Resource {
             .gives(&[(200, "GateAnswer")])
             .fails(&[404, 409]),
         Doc::new("GET /evaluate/ci/gates", "List the gates that were recorded, newest first")
-            .asks("limit?: whole(1..200)")
-            .gives(&[(200, "{gates: [GateAnswer & {_id: id, caller: text|null, createdAt: time}]}")]),
+            .asks("limit?: whole(1..200), cursor?: text")
+            .gives(&[(200, "Next & {gates: [GateAnswer & {_id: id, caller: text|null, createdAt: time}]}")]),
     ],
     shapes: &[
         (
             "Dataset",
             "{_id: id, name: text, versionId: text, status: text, numberOfRequests: whole, questions?: [object], createdAt: time, \
              updatedAt: time}",
+        ),
+        (
+            "NewDataset",
+            "{name: text(1..200), description?: text|null, numberOfRequests?: whole(1..100)|null, questions: \
+             [NewQuestion](..10000), acceptanceCriteria?: text(..20000)|null, rejectionCriteria?: text(..20000)|null, \
+             evaluationCriteria?: text(..20000)|null, judgePrompt?: text(..20000)|null, judgeModel?: text(..200)|null, \
+             vectorSimilarity?: any, jaccardSimilarity?: any, bleuScore?: any, rougeScore?: any, sovereigntyIndex?: any, \
+             codeScorers?: any}",
+        ),
+        ("NewQuestion", "{main_question: NewCase, follow_up_questions?: [NewCase]|null}"),
+        (
+            "NewCase",
+            "{query: text(1..), expectedResults?: text|null, judgeGuideline?: text|null, splits?: [text]|null, \
+             expectedCapabilities?: any, expectedKnowledgeBase?: any, expectedDelegations?: any, expectedTrajectory?: any, \
+             expectedRetrievalContext?: any, smokeTest?: any}",
+        ),
+        (
+            "NewRow",
+            "{questionIndex: whole(0..1000000), runNumber?: whole(1..1000000), caseId?: text|null, idempotencyKey?: \
+             text(..512)|null, input?: any, output?: any, error?: any, traceId?: text|null, timings?: {latencyMs?: whole|null, \
+             inputTokens?: whole|null, outputTokens?: whole|null}|null, isSmokeTestVariant?: flag|null, metadata?: object|null, \
+             retrievalContext?: any, observableTrace?: any}",
         ),
         (
             "NewRun",

@@ -1,13 +1,16 @@
 //! The document's part on how people are told: receivers, deliveries, the rail.
 
-use super::doc::{Doc, Resource};
+use super::doc::{Doc, PAGE, Resource};
 
 pub(super) const TELLING: Resource = Resource {
     name: "Receivers and the rail",
     docs: &[
-        Doc::new("GET /agent-monitoring/receivers", "List the receivers, newest first").gives(&[(200, "{receivers: [Receiver]}")]),
+        Doc::new("GET /agent-monitoring/receivers", "List the receivers, newest first")
+            .asks(PAGE)
+            .gives(&[(200, "Next & {receivers: [Receiver]}")]),
         Doc::new("POST /agent-monitoring/receivers", "Make a receiver")
-            .takes("ReceiverPatch & {name: text(1..200), url: text}")
+            .note("Only a receiver of kind pagerduty needs no url.")
+            .takes("ReceiverPatch & {name: text(1..200)}")
             .gives(&[(201, "{receiver: Receiver}")]),
         Doc::new("GET /agent-monitoring/receivers/{id}", "Read a receiver").gives(&[(200, "{receiver: Receiver}")]).fails(&[404]),
         Doc::new("PUT /agent-monitoring/receivers/{id}", "Edit a receiver; what failed before does not count any more")

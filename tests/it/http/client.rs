@@ -23,6 +23,33 @@ async fn agents_are_made_and_listed_newest_first() {
 }
 
 #[tokio::test]
+async fn agents_that_only_sent_spans_are_listed_as_sessions_name_them() {
+    let server = Server::start().await;
+    let (_, made) = server.caller.post("/agents", &json!({"name": "Named by hand"})).await;
+    let by_hand = made["agent"]["_id"].as_str().unwrap();
+    server.clock.advance(afterword::domain::time::Micros::seconds(1));
+    for (span, more) in [
+        ("a", json!({"name": "helper"})),
+        ("b", json!({"name": "helper"})),
+        ("c", json!({"name": "turn", "agent_id": "x-7"})),
+        ("d", json!({"name": "turn", "agent_id": by_hand})),
+        ("e", json!({"name": "lookup", "parent_span_id": "a"})),
+        ("f", json!({"name": "graded", "source": "eval-run"})),
+    ] {
+        let mut body = json!({"span_id": span, "session_id": format!("of {span}"), "output": "o"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.caller.store(&body).await;
+    }
+    let agents = list(server.caller.get("/agents").await, "agents");
+    let named: Vec<_> = agents.iter().map(|it| (it["_id"].as_str().unwrap(), it["name"].as_str().unwrap())).collect();
+    assert_eq!(named, [("helper", "helper"), ("x-7", "turn"), (by_hand, "Named by hand")]);
+    assert_eq!(agents[0]["createdAt"], "2026-01-01T00:00:01.000Z");
+    let sessions = list(server.caller.get("/agent-monitoring/sessions").await, "sessions");
+    let listed = |row: &&Value| agents.iter().any(|agent| agent["_id"] == row["agentId"]);
+    assert_eq!(sessions.iter().filter(listed).count(), 4);
+}
+
+#[tokio::test]
 async fn a_profile_keeps_its_channels_and_what_a_patch_leaves_out() {
     let server = Server::start().await;
     let path = "/monitor/profiles/agent%20one";

@@ -402,3 +402,33 @@ async fn a_sweep_and_a_person_who_judge_one_session_at_once_share_the_answer_and
     assert_eq!(judge.requests().len(), 1);
     assert_eq!(scores.iter().filter(|score| score["superseded"] == json!(false)).count(), 1);
 }
+
+#[tokio::test]
+async fn the_row_of_a_trace_carries_its_score_and_a_groups_comes_before_any_single_verdict() {
+    let judge = strict();
+    let server = server(&judge).await;
+    let caller = &server.caller;
+    live_judge(caller, "Tone", "trace").await;
+    let pattern = caller.post("/monitor/patterns", &json!({"name": "Rude", "includeTerms": ["never"]})).await.1;
+    let members = json!([{"kind": "pattern", "refId": pattern["pattern"]["_id"]}]);
+    let group = json!({"name": "Calm", "members": members, "online": profile("trace")});
+    assert_eq!(caller.post("/agent-monitoring/scorer-groups", &group).await.0, 201);
+    say(caller, "s", "t", "It is late.").await;
+    let tool = json!({"name": "lookup", "span_id": "t-1", "parent_span_id": "t", "session_id": "s", "output": 1});
+    caller.store(&tool).await;
+    let row = async || list(caller.get("/ingest/traces").await, "traces").remove(0);
+    assert_eq!((row().await.get("judgeRating"), row().await.get("judgeScores")), (None, None));
+    assert_eq!(settle(&server).await, 2);
+    let scored = row().await;
+    let at = "2026-01-01T00:00:02.000Z";
+    let headline = (&scored["judgeRating"], &scored["judgeName"], &scored["judgeCheckedAt"]);
+    assert_eq!(headline, (&json!(10), &json!("Calm (group)"), &json!(at)));
+    let told = scored["judgeScores"].as_array().unwrap();
+    let each: Vec<_> = told.iter().map(|it| (&it["name"], &it["rating"], &it["band"])).collect();
+    let expected =
+        [("Calm (group)", 10, "Good"), ("Tone", 2, "Poor")].map(|(name, rating, band)| json!([name, rating, band]));
+    assert_eq!(json!(each), json!(expected));
+    let (_, read) = caller.get("/ingest/traces/t").await;
+    assert_eq!((&read["judgeRating"], &read["judgeScores"]), (&scored["judgeRating"], &scored["judgeScores"]));
+    assert_eq!(caller.get("/ingest/traces/t-1").await.1.get("judgeRating"), None, "it is the trace that was scored");
+}

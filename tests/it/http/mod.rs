@@ -18,6 +18,7 @@ mod live;
 mod milestone;
 mod operations;
 mod otlp;
+mod pages;
 mod rail;
 mod receivers;
 mod resweeps;

@@ -22,7 +22,7 @@ async fn say(server: &Server, session: &str, turn: usize) {
 
 /// Sessions of two turns, and a group of one judge; answers its id.
 async fn prepared(server: &Server, sessions: &[&str]) -> String {
-    let judge = json!({"name": "Polite", "acceptanceCriteria": "polite"});
+    let judge = json!({"name": "Polite", "judge": {"acceptanceCriteria": "polite"}});
     let judge = server.caller.post("/agent-monitoring/judge-scorers", &judge).await.1;
     let ref_id = judge["judgeScorer"]["_id"].as_str().unwrap_or_else(|| panic!("{judge}"));
     let group = json!({"name": "Support", "members": [{"kind": "judge", "refId": ref_id}],

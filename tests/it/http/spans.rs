@@ -3,7 +3,7 @@
 use afterword::domain::time::Micros;
 use serde_json::{Value, json};
 
-use crate::support::server::{Server, list, refused};
+use crate::support::server::{Server, answer_to_anything, list, refused};
 
 #[tokio::test]
 async fn a_span_reads_back_as_it_was_sent_and_absent_fields_are_left_out() {
@@ -15,7 +15,7 @@ async fn a_span_reads_back_as_it_was_sent_and_absent_fields_are_left_out() {
         "output_tokens": 7.0, "span_id": "0a", "started_at_unix_nano": "1767225000106071552", "span_kind": "agent",
         "error": "boom", "workspaceId": "ws_1", "unheard_of": [1],
     });
-    let (status, stored) = server.caller.post("/ingest/traces", &sent).await;
+    let (status, stored) = answer_to_anything(server.caller.request("POST", "/ingest/traces").json(&sent)).await;
     assert_eq!((status, stored), (200, json!({"trace_id": "0a", "traceId": "0a", "deduped": false})));
     let (_, read) = server.caller.get("/ingest/traces/0a").await;
     let expected = json!({
@@ -109,4 +109,33 @@ async fn sessions_are_listed_by_recent_activity_within_their_window() {
     for query in ["?window=1h", "?limit=0", "?limit=many"] {
         refused(&server.caller.get(&format!("/agent-monitoring/sessions{query}")).await, 400);
     }
+}
+
+#[tokio::test]
+async fn the_figures_of_a_window_say_what_they_rest_on_and_how_they_moved() {
+    let server = Server::start().await;
+    let (status, none) = server.caller.get("/monitor/kpis").await;
+    assert_eq!(
+        (status, &none["totalRuns"], &none["healthRate"], &none["complete"]),
+        (200, &json!(0), &Value::Null, &json!(true))
+    );
+    server.caller.store(&json!({"name": "a", "span_id": "old", "latency_ms": 100, "started_at_unix_nano": "1767225600000000000", "error": "e"})).await;
+    server.clock.advance(Micros::seconds(86_401));
+    for (id, latency) in [("r1", 40), ("r2", 50)] {
+        server.caller.store(&json!({"name": "a", "span_id": id, "latency_ms": latency, "started_at_unix_nano": "1767312001000000000"})).await;
+    }
+    let tool = json!({"name": "t", "span_id": "t", "parent_span_id": "r1", "span_kind": "tool", "error": "e"});
+    server.caller.store(&tool).await;
+    let (_, kpis) = server.caller.get("/monitor/kpis?window=24h").await;
+    let expected = json!({
+        "window": "24h", "from": "2026-01-01T00:00:01.000Z", "complete": true,
+        "totalRuns": 2, "healthRate": 0.5, "failureRate": 0.0, "downvoteRate": null, "toolFailureRate": 1.0,
+        "p95LatencyMs": 50.0,
+        "deltas": {"totalRuns": 1, "healthRate": 0.5, "failureRate": -1.0, "downvoteRate": null, "toolFailureRate": null,
+                   "p95LatencyMs": -50.0},
+        "breakdown": {"runs": 2, "failedRuns": 0, "healthyRuns": 1, "toolCalls": 1, "failedToolCalls": 1},
+    });
+    assert_eq!(kpis, expected);
+    assert_eq!(server.caller.get("/monitor/kpis?window=7d").await.1["totalRuns"], 3);
+    refused(&server.caller.get("/monitor/kpis?window=1y").await, 400);
 }

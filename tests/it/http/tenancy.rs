@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::auth::one_of_each;
 use crate::support::judge::{Judge, Reply};
-use crate::support::server::{Answer, Caller, Plan, Server, answer};
+use crate::support::server::{Answer, Caller, Plan, Server, answer, answer_to_anything};
 
 /// An operation of the document that asks for a key.
 struct Operation {
@@ -108,7 +108,7 @@ async fn no_route_of_the_document_shows_changes_or_spends_anything_of_another_pr
     for Operation { method, path, takes_body } in operations() {
         let url = format!("{}{}", server.origin, filled(&path, &ids));
         let request = stranger.request(&method, &url);
-        let (status, answered) = answer(if takes_body { request.json(&body) } else { request }).await;
+        let (status, answered) = answer_to_anything(if takes_body { request.json(&body) } else { request }).await;
         let place = format!("{method} {path} answers {status}: {answered}");
         if path.contains("{id}") {
             // An agent that nobody told of can be given a profile: what is there then is the stranger's own. The built-in

@@ -6,7 +6,7 @@ use afterword::domain::ids::{GroupId, SessionId};
 use afterword::domain::judge::JudgeSpec;
 use afterword::domain::time::Micros;
 use afterword::domain::verdict::Verdict;
-use afterword::store::{ByHand, Profile, ScorerDraft, SignalFilter, WantedProfile};
+use afterword::store::{ByHand, EventPlace, Profile, ScorerDraft, SignalFilter, WantedProfile};
 use serde_json::json;
 
 use super::contract;
@@ -192,7 +192,14 @@ async fn what_is_covered_further_than_was_read_by_hand_stays_covered(ctx: Ctx) {
     assert_eq!(before.covered, Goal { revision: 2, round: 0 });
     assert!(matches!(by_hand(&ctx, &old, false).await, ByHand::Recorded(_)));
     assert_eq!(ctx.assessment("s", &profile.saved.id).await.unwrap(), before);
-    assert_eq!(ctx.store.worst_rated(&ctx.project, &profile.saved.id, lookback(ctx.now()), 9).await.unwrap().len(), 1);
+    assert_eq!(
+        ctx.store
+            .worst_rated(&ctx.project, &profile.saved.id, lookback(ctx.now()), &EventPlace::first(), 9)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     let nobody = GroupId::trusted("nobody");
     assert!(!ctx.store.is_rated(&ctx.project, &SessionId::trusted("s"), &nobody, 1).await.unwrap());
 }

@@ -3,7 +3,7 @@
 use afterword::domain::dataset::{
     CaseError, DatasetSpec, RowStatus, RowVerdict, RunOrder, RunSpec, RunState, Submission,
 };
-use afterword::store::{NoGrading, RowClaims, RowEnd, SavedRun};
+use afterword::store::{NoGrading, Place, RowClaims, RowEnd, SavedRun};
 use serde_json::{Map, json};
 
 use super::contract;
@@ -121,7 +121,7 @@ async fn a_run_that_is_over_takes_no_rows_and_tenants_never_meet(ctx: Ctx) {
     assert!(!ctx.store.end_run(&ctx.project, &run.id, RunState::Failed, ctx.now()).await.unwrap(), "once");
     assert_eq!(claim(&ctx).await, RowClaims::Over(RunState::Completed));
     assert_eq!(other.store.dataset(&other.project, &run.dataset).await.unwrap(), None);
-    assert_eq!(other.store.runs(&other.project, "", 10).await.unwrap(), []);
+    assert_eq!(other.store.runs(&other.project, "", &Place::first(), 10).await.unwrap(), []);
 
     let later = ctx.run().await;
     assert_eq!(ctx.store.earlier_runs(&ctx.project, &later).await.unwrap(), [], "another dataset is no earlier run");

@@ -9,5 +9,6 @@ pub mod program;
 pub mod python;
 pub mod server;
 pub mod webhook;
+pub mod witness;
 
 pub use postgres::absent;

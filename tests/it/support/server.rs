@@ -28,6 +28,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::judge::Judge;
+use super::openapi::{Came, Sent, problem_of};
+use super::witness::{Witness, watched};
 
 /// The largest body that the tests' server takes.
 pub const BODY_LIMIT: usize = 100_000;
@@ -63,6 +65,8 @@ pub struct Plan<'a> {
     pub requests_per_minute: u32,
     /// How connections are treated.
     pub connections: Connections,
+    /// What sees all that passes, where anything does.
+    pub witness: Option<Witness>,
     /// The clock; one that stands at the first of January 2026 where `None`.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -83,6 +87,7 @@ impl Default for Plan<'_> {
             max_streams: 10,
             requests_per_minute: 0,
             connections: Connections::default(),
+            witness: None,
             clock: None,
         }
     }
@@ -184,7 +189,12 @@ impl Server {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let serving = http::serve(listener, http::router(Arc::new(api)), stop.clone(), plan.connections);
+        let router = http::router(Arc::new(api));
+        let router = match plan.witness {
+            Some(witness) => watched(router, witness),
+            None => router,
+        };
+        let serving = http::serve(listener, router, stop.clone(), plan.connections);
         tokio::spawn(serving);
         let [caller, stranger] = keys.map(|key| Caller::new(&origin, key.text.expose_secret()));
         Self { origin, caller, stranger, deliverer, store, worker, database: url, clock: manual, stop, _folder: folder }
@@ -330,18 +340,42 @@ impl Caller {
     }
 }
 
-/// Sends a request, and reads the answer as JSON. Every answer must be one that the document has.
+/// Sends a request, and reads the answer as JSON. Every answer must be one that the document has, and every request that a route
+/// took one that it has too.
 pub async fn answer(request: reqwest::RequestBuilder) -> Answer {
+    let (sent, came) = exchanged(request).await;
+    if let Some(problem) = problem_of(&sent, &came) {
+        panic!("{problem}");
+    }
+    (came.status, came.body)
+}
+
+/// The same for a request that is no route's own: some of what it says no route may read.
+pub async fn answer_to_anything(request: reqwest::RequestBuilder) -> Answer {
+    let (sent, came) = exchanged(request).await;
+    if let Some(problem) = problem_of(&Sent { query: Vec::new(), body: None, ..sent }, &came) {
+        panic!("{problem}");
+    }
+    (came.status, came.body)
+}
+
+async fn exchanged(request: reqwest::RequestBuilder) -> (Sent, Came) {
     let (client, request) = request.build_split();
     let request = request.unwrap();
-    let (method, path) = (request.method().to_string(), request.url().path().to_owned());
+    let is_plain = request.headers().get("content-encoding").is_none();
+    let body = request.body().and_then(reqwest::Body::as_bytes).filter(|_| is_plain);
+    let sent = Sent {
+        method: request.method().to_string(),
+        path: request.url().path().to_owned(),
+        query: request.url().query_pairs().into_owned().collect(),
+        body: body.and_then(|body| serde_json::from_slice(body).ok()),
+    };
     let response = client.execute(request).await.unwrap();
     let status = response.status().as_u16();
     let media = response.headers().get("content-type").map(|media| media.to_str().unwrap().to_owned());
     let text = response.text().await.unwrap();
     let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or(Value::String(text)) };
-    super::openapi::check(&method, &path, status, media.as_deref(), &body);
-    (status, body)
+    (sent, Came { status, media, body })
 }
 
 /// A list in a good answer.
