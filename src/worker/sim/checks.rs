@@ -70,13 +70,13 @@ pub(super) async fn committed(world: &mut World<'_>, task: u64, ran: &[&str]) {
         world.model.held_until = rows.iter().map(|row| (row[0].clone(), until(row))).collect();
         let leases: BTreeMap<String, String> = rows.iter().map(|row| (row[0].clone(), row[1].clone())).collect();
         let before = std::mem::replace(&mut world.model.leases, leases);
-        if let Some(Kind::Claim(now)) = world.tasks.get(&task).map(|task| &task.kind)
+        if let Some(Kind::Claim(now, waited)) = world.tasks.get(&task).map(|task| &task.kind)
             && ran.contains(&"CLAIM")
         {
             let is_new = |(session, token): &(&String, &String)| before.get(*session) != Some(*token);
             let new: BTreeSet<String> =
                 world.model.leases.iter().filter(is_new).map(|(session, _)| session.clone()).collect();
-            orders::claimed(world, &new, *now).await;
+            orders::claimed(world, &new, waited, *now).await;
             let living = rows.iter().filter(|row| until(row) > *now).map(|row| (row[0].as_str(), row[3].as_str()));
             let is_full = within_caps(world, &new, &living.collect());
             world.tally.capped += u64::from(is_full);

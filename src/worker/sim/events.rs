@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::model::Piece;
 use super::world::{Done, Kind, PROCESSES, Task, Trouble, World};
-use super::{checks, edits, mail, script};
+use super::{checks, edits, mail, orders, script};
 use crate::clock::Clock as _;
 use crate::domain::time::Micros;
 use crate::store::{Arrival, Claimed, SessionEnd};
@@ -91,7 +91,8 @@ impl World<'_> {
                 store.claim(None, "sim", limit, now, until, caps).await
             })
         };
-        self.start(process, Kind::Claim(now), claim).await;
+        let waiting = orders::waiting(self, now).await;
+        self.start(process, Kind::Claim(now, waiting), claim).await;
     }
 
     async fn record(&mut self, process: usize) {

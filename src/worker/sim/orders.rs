@@ -201,19 +201,31 @@ pub(super) fn all_is_done(world: &World<'_>) {
     }
 }
 
-/// Sessions that only re-sweeps want are claimed while none waits that live scoring wants.
-pub(super) async fn claimed(world: &World<'_>, fresh: &BTreeSet<String>, now: Timestamp) {
+/// What a claim finds: session, whether it waits, whether live scoring wants it, and whether it does now.
+async fn wanted(world: &World<'_>, now: Timestamp) -> Vec<Vec<String>> {
     const WANTED: &str = "SELECT q.session_id, CAST(q.lease_token IS NULL AND q.visible_at <= ?1 AS TEXT),
             CAST(MAX(a.wanted_revision > a.covered_revision) AS TEXT),
             CAST(MAX(a.wanted_revision > a.covered_revision AND a.not_before <= ?1) AS TEXT)
         FROM queue q JOIN assessments a ON a.session_id = q.session_id GROUP BY q.session_id";
+    world.store.rows(&WANTED.replace("?1", &now.micros().to_string()), 4).await
+}
+
+/// The sessions that wait for live scoring.
+pub(super) async fn waiting(world: &World<'_>, now: Timestamp) -> BTreeSet<String> {
+    let rows = wanted(world, now).await.into_iter().filter(|row| row[1] == "1" && row[3] == "1");
+    rows.map(|mut row| row.remove(0)).collect()
+}
+
+/// Sessions that only re-sweeps want are claimed while none waits that live scoring wants. What began to wait since the claim
+/// `waited` may have come too late for it.
+pub(super) async fn claimed(world: &World<'_>, fresh: &BTreeSet<String>, waited: &BTreeSet<String>, now: Timestamp) {
     let has_blocks = !world.store.rows("SELECT group_id FROM blocks", 1).await.is_empty();
     if has_blocks || world.caps != crate::store::Caps::default() {
         return;
     }
-    let rows = world.store.rows(&WANTED.replace("?1", &now.micros().to_string()), 4).await;
+    let rows = wanted(world, now).await;
     let ordered = rows.iter().find(|row| fresh.contains(&row[0]) && row[2] == "0");
-    let waits = rows.iter().find(|row| row[1] == "1" && row[3] == "1");
+    let waits = rows.iter().find(|row| row[1] == "1" && row[3] == "1" && waited.contains(&row[0]));
     assert!(ordered.is_none() || waits.is_none(), "{ordered:?} was claimed before {waits:?}");
 }
 

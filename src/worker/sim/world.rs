@@ -1,7 +1,7 @@
 //! A simulated world: processes on one database and one clock, whose every transaction and judge call is a step. Each step,
 //! each failure and each event between them is drawn from one seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -59,8 +59,8 @@ pub(super) enum Done {
 pub(super) enum Kind {
     Send(Vec<Piece>, Timestamp),
     Plan,
-    /// Holds the moment.
-    Claim(Timestamp),
+    /// Holds the moment, and the sessions that waited for live scoring by then.
+    Claim(Timestamp, BTreeSet<String>),
     /// Holds what is seen, once it has been read.
     Gather(Vec<Claimed>, Option<BTreeMap<String, Arc<Seen>>>),
     Assess(Claimed, Arc<Seen>),
@@ -349,7 +349,7 @@ impl<'a> World<'a> {
                     self.unsent.push(pieces);
                 }
             }
-            (Kind::Claim(_), Done::Claimed(result)) => {
+            (Kind::Claim(..), Done::Claimed(result)) => {
                 check(&result.as_ref().map(|_| ()).map_err(Clone::clone));
                 let claims = result.unwrap_or_default();
                 if !claims.is_empty() {
