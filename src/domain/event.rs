@@ -116,7 +116,8 @@ impl Event {
         Self {
             event_type,
             severity: verdict.severity,
-            dedupe_key: format!("{}:{subject}:{}", event_type.as_str(), now.micros()),
+            // A clock that was set back may show the same moment at two verdicts.
+            dedupe_key: format!("{}:{subject}:{}.{}:{}", event_type.as_str(), read.revision, read.round, now.micros()),
             subject,
             summary: format!(
                 "Scorer group \"{group_name}\" rated {} {rating:.1}/10 ({place} {threshold} threshold): {}",

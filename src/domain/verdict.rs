@@ -181,6 +181,8 @@ pub struct Verdict {
     pub turns: i64,
     /// How many spans were read.
     pub spans: i64,
+    /// Whether live scoring wants the session judged by the group, whoever else asked for this verdict: then it raises signals.
+    pub live: bool,
     /// Below this rating a signal is raised.
     pub alert_threshold: Option<f64>,
     /// The signal's severity.

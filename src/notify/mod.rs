@@ -12,6 +12,8 @@ use crate::domain::receiver::ReceiverSpec;
 use crate::domain::time::{Micros, Timestamp};
 use crate::scorers::guard::{CallError, Outgoing, Reply};
 use crate::scorers::signing;
+#[cfg(test)]
+use crate::test_support::steps;
 
 /// How receivers are told.
 #[derive(Debug, Clone)]
@@ -73,7 +75,13 @@ impl Notifier {
         secrets: &[&SecretString],
         now: Timestamp,
     ) -> Sent {
-        let body = body::of(receiver, letter, &self.settings.public_url).to_string().into_bytes();
+        let body = body::of(receiver, letter, &self.settings.public_url);
+        #[cfg(test)]
+        if let Some(status) = steps::post(&receiver.url, letter.id, &body).await {
+            let hung_up = || Heard::Failed { why: "it hung up".to_owned(), retry_after: None };
+            return Sent { heard: status.map_or_else(hung_up, |status| Heard::of_status(status, None)), status };
+        }
+        let body = body.to_string().into_bytes();
         let headers = match signing::headers(secrets, letter.id, now, &body) {
             Ok(headers) => headers,
             Err(why) => return Sent { heard: Heard::Failed { why, retry_after: None }, status: None },

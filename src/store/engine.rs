@@ -247,6 +247,8 @@ impl Tx {
     /// Takes the transaction's changes back, and lets go of its locks at once: one that is dropped holds them until its
     /// connection is used again, and whoever skips locked rows meanwhile passes them by.
     pub(crate) async fn rollback(self) -> Result<()> {
+        #[cfg(test)]
+        let _busy = steps::busy(None);
         match self {
             Self::Lite(tx) => tx.rollback().await?,
             Self::Pg(tx) => tx.rollback().await?,

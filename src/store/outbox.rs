@@ -27,7 +27,8 @@ statements! {
     OWED = "SELECT number, delivery_id, event, attempts, created_at, owed_since FROM deliveries
         WHERE project_id = $1 AND receiver_id = $2 AND state = 'pending' ORDER BY number LIMIT $3";
     HOLD = "UPDATE receivers SET lease_until = $4, failures = $5, last_error = $6
-        WHERE project_id = $1 AND receiver_id = $2 AND lease_token = $3";
+        WHERE project_id = $1 AND receiver_id = $2 AND lease_token = $3 RETURNING spec";
+    FORGIVE = "UPDATE receivers SET failures = 0, last_error = NULL WHERE project_id = $1 AND receiver_id = $2";
     SETTLE = "UPDATE deliveries SET state = $4, attempts = $5, last_status = $6, last_error = $7, settled_at = $8
         WHERE project_id = $1 AND receiver_id = $2 AND number = $3 AND state = 'pending'";
     RELEASE = "UPDATE receivers SET lease_token = NULL, lease_until = NULL,
@@ -100,7 +101,8 @@ pub struct Settlement<'a> {
 pub enum Settled {
     /// Recorded; the receiver is still held.
     Held,
-    /// Recorded; the receiver is left alone until its next delivery may be tried.
+    /// Recorded; the receiver is left alone until its next delivery may be tried. One that was edited meanwhile is given back too:
+    /// what it is owed goes on as it is now.
     Released,
     /// Nothing was recorded: somebody else took the receiver over, or it was deleted.
     LeaseLost,
@@ -248,10 +250,12 @@ impl Store {
             Next::Again(_) | Next::Dead(_) => receiver.failures + 1,
         };
         let error = how.error.map(str::to_owned);
-        if tx.execute(&HOLD, args![project, id, token, how.lease_until, failures, error.clone()]).await? == 0 {
+        let hold = args![project, id, token, how.lease_until, failures, error.clone()];
+        let Some(row) = tx.fetch_one(&HOLD, hold).await? else {
             tx.rollback().await?;
             return Ok(Settled::LeaseLost);
-        }
+        };
+        let was_edited = from_json::<ReceiverSpec>(&row.text(0)?)? != receiver.spec;
         let (state, settled_at) = match how.next {
             Next::Delivered => ("delivered", Some(now)),
             Next::Again(_) => ("pending", None),
@@ -263,6 +267,11 @@ impl Store {
             Next::Delivered => None,
             Next::Again(wait) | Next::Dead(wait) => Some(wait).filter(|wait| *wait > Micros::ZERO),
         };
+        let wait = if was_edited { Some(Micros::ZERO) } else { wait };
+        if was_edited {
+            // What failed before does not count any more.
+            tx.execute(&FORGIVE, args![project, id]).await?;
+        }
         if let Some(wait) = wait {
             tx.execute(&RELEASE, args![project, id, token, now + wait]).await?;
         }

@@ -51,8 +51,7 @@ statements! {
         ENQUEUE(2; project_id Text, session_id Text, lane Text) = "INSERT INTO queue (project_id, session_id, lane, visible_at)
             SELECT DISTINCT v.project_id, v.session_id, v.lane, CAST($1 AS BIGINT) FROM v
             JOIN assessments a ON a.project_id = v.project_id AND a.session_id = v.session_id
-            WHERE a.not_before <= $1 AND a.attempts < $2
-                AND (a.wanted_revision > a.covered_revision OR a.wanted_round > a.covered_round)
+            WHERE a.not_before <= $1 AND a.attempts < $2 AND a.wanted_revision > a.covered_revision
             ON CONFLICT (project_id, session_id) DO UPDATE SET visible_at = LEAST(queue.visible_at, excluded.visible_at),
                 priority = 0, lane = excluded.lane
             WHERE queue.lease_token IS NULL";

@@ -61,6 +61,8 @@ statements! {
         WHERE project_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)";
     FORGET_OCCURRENCES = "DELETE FROM signal_occurrences WHERE project_id = $1 AND (signal_id, number) IN
         (SELECT signal_id, number FROM signal_occurrences WHERE project_id = $1 AND seen_at < $2 ORDER BY seen_at LIMIT $3)";
+    FORGET_BUDGETS = "DELETE FROM judge_budgets WHERE project_id = $1 AND (day, scope) IN
+        (SELECT day, scope FROM judge_budgets WHERE project_id = $1 AND day < $2 ORDER BY day LIMIT $3)";
     FORGET_ITEMS = "DELETE FROM resweep_items WHERE project_id = $1 AND (resweep_id, session_id) IN
         (SELECT i.resweep_id, i.session_id FROM resweeps r
             JOIN resweep_items i ON i.project_id = r.project_id AND i.resweep_id = r.resweep_id
@@ -85,6 +87,9 @@ pub struct Retention {
     /// Re-sweeps that have ended, and the sessions that they ordered.
     pub resweeps: Option<Micros>,
 }
+
+/// For how many days it is kept how much of a day's budget was used. Nothing asks for it once the day is over.
+const BUDGET_DAYS: i64 = 31;
 
 /// What one batch of pruning did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -188,7 +193,8 @@ impl Store {
     }
 
     /// Prunes up to `batch` records of each kind that are too old, in every project: spans that never got a session, calls,
-    /// answers, occurrences, re-sweeps. Answers how many went; 0 is the end.
+    /// answers, occurrences, re-sweeps, and whatever else is kept, the budgets of days long past. Answers how many went; 0 is the
+    /// end.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -210,7 +216,7 @@ impl Store {
     ) -> Result<u64> {
         let before = |kept: Micros| now + Micros::new(-kept.get());
         let mut tx = self.db.write().await?;
-        let mut gone = 0;
+        let mut gone = tx.execute(&FORGET_BUDGETS, args![project, now.day() - BUDGET_DAYS, batch]).await?;
         if let Some(kept) = retention.spans {
             gone += prune_strays(&mut tx, project, before(kept), batch).await?;
         }

@@ -224,6 +224,7 @@ impl Seen {
             last_turn_at: row.last_turn_at,
             turns: row.turns,
             spans: row.spans,
+            live: true,
             alert_threshold: applied.threshold,
             severity: online.map_or(Severity::Medium, |online| online.severity),
         })

@@ -164,6 +164,12 @@ impl Store {
     }
 }
 
+/// Whether a try read what no try of the same assessment had read before: live scoring would have judged it by itself.
+fn is_news(assessment: &Assessment, ending: &Ending) -> bool {
+    let Ending::Covered { read, digest, .. } = ending else { return false };
+    read.revision > assessment.covered.revision && assessment.covered_digest.as_ref() != Some(digest)
+}
+
 fn key(claim: &Claimed) -> SessionKey {
     (claim.project.to_string(), claim.session.to_string())
 }
@@ -249,8 +255,8 @@ impl<'a> Writing<'a> {
                     }
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
                     // One that only a re-sweep asked for raises a signal only where that was ordered.
-                    let is_live = assessment.wanted.revision > assessment.covered.revision;
-                    let may_signal = is_live || known.items.iter().any(|it| it.signals && it.group == attempt.group);
+                    let is_news = verdict.live && is_news(assessment, &attempt.ending);
+                    let may_signal = is_news || known.items.iter().any(|it| it.signals && it.group == attempt.group);
                     if may_signal && known.revision == Some(verdict.read.revision) {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
                         self.alerts.see(project, verdict);

@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
+use serde_json::Value;
+
 /// Where a future stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum At {
@@ -24,6 +26,15 @@ pub(crate) enum At {
         /// The user message.
         user: String,
     },
+    /// A delivery is on its way to a receiver.
+    Post {
+        /// The receiver's address.
+        url: String,
+        /// The delivery's id.
+        id: String,
+        /// What it says.
+        body: Value,
+    },
 }
 
 /// How it goes on.
@@ -37,6 +48,8 @@ pub(crate) enum Order {
     FailAtCommit,
     /// The judge says this.
     Say(String),
+    /// The receiver answers with this status.
+    Answer(u16),
 }
 
 /// A future that stopped.
@@ -206,6 +219,15 @@ pub(crate) async fn ask(system: &str, user: &str) -> Option<Option<String>> {
     with(|_| ())?;
     match stop(At::Ask { system: system.to_owned(), user: user.to_owned() }).await {
         Order::Say(text) => Some(Some(text)),
-        Order::Go | Order::Fail | Order::FailAtCommit => Some(None),
+        Order::Go | Order::Fail | Order::FailAtCommit | Order::Answer(_) => Some(None),
+    }
+}
+
+/// What a simulated receiver answers; `None` where none is simulated, `Some(None)` where no answer is heard of.
+pub(crate) async fn post(url: &str, id: &str, body: &Value) -> Option<Option<u16>> {
+    with(|_| ())?;
+    match stop(At::Post { url: url.to_owned(), id: id.to_owned(), body: body.clone() }).await {
+        Order::Answer(status) => Some(Some(status)),
+        Order::Go | Order::Fail | Order::FailAtCommit | Order::Say(_) => Some(None),
     }
 }

@@ -95,6 +95,7 @@ struct Admission<'a> {
     standing: &'a Standing,
     group: &'a GatheredGroup,
     interim: bool,
+    live: bool,
 }
 
 /// A due assessment that was admitted.
@@ -107,6 +108,8 @@ struct Admitted<'a> {
     terms: Option<&'a Terms>,
     /// Whether the session is still going on.
     interim: bool,
+    /// Whether live scoring wants it, whatever was ordered.
+    live: bool,
 }
 
 /// A due assessment that is to be judged now.
@@ -115,6 +118,7 @@ pub(super) struct Due<'a> {
     pub(super) group: &'a GatheredGroup,
     pub(super) terms: Option<&'a Terms>,
     pub(super) interim: bool,
+    pub(super) live: bool,
     pub(super) panel: Panel,
 }
 
@@ -141,8 +145,9 @@ impl Worker {
             let terms = terms.get(group_id);
             match self.admit(standing.as_ref(), assessment, group, terms, age.as_ref(), now) {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
-                Ok(Admission { standing, group, interim }) => {
-                    wanted.push(Admitted { assessment, revision: standing.revision, group, terms, interim });
+                Ok(Admission { standing, group, interim, live }) => {
+                    let revision = standing.revision;
+                    wanted.push(Admitted { assessment, revision, group, terms, interim, live });
                 }
             }
         }
@@ -221,15 +226,17 @@ impl Worker {
         if terms.is_none() && assessment.wanted.revision <= assessment.covered.revision {
             return Err(withdrawn());
         }
+        let patience = self.settings.patience();
+        let is_live = matches!(standing.eligible(&live, now, patience), Ok(()) | Err(NotNow::Active(_)));
         // What an operator ordered is judged whatever the sample says.
         let live = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..live } } else { live };
-        match standing.eligible(&live, now, self.settings.patience()) {
-            Ok(()) => Ok(Admission { standing, group, interim: false }),
+        match standing.eligible(&live, now, patience) {
+            Ok(()) => Ok(Admission { standing, group, interim: false, live: is_live }),
             Err(NotNow::Active(_))
                 if terms.is_some_and(|terms| terms.force)
                     || age.is_some_and(|age| age.is_due(&live.id, now, self.settings.max_session_age)) =>
             {
-                Ok(Admission { standing, group, interim: true })
+                Ok(Admission { standing, group, interim: true, live: is_live })
             }
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
             Err(NotNow::OtherScope | NotNow::Pruned | NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
@@ -247,9 +254,9 @@ impl Worker {
         let mut tries = Vec::new();
         let mut due = Vec::new();
         let mut needs = Wanted::default();
-        for Admitted { assessment, revision, group, terms, interim } in wanted {
+        for Admitted { assessment, revision, group, terms, interim, live } in wanted {
             let read = Goal { revision, round: assessment.wanted.round };
-            if is_unchanged(assessment, reading) {
+            if terms.is_none() && is_unchanged(assessment, reading) {
                 let (digest, reason) = (reading.digest().to_owned(), assessment.last_error.clone());
                 tries.push(Try {
                     group: group.id.clone(),
@@ -265,7 +272,7 @@ impl Worker {
             }
             needs.fresh = terms.and_then(|terms| terms.fresh.clone());
             let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
-            due.push((Due { assessment, group, terms, interim, panel }, read));
+            due.push((Due { assessment, group, terms, interim, live, panel }, read));
         }
         // Groups that ask a judge the same thing share its answer, and those with the same custom scorer its opinion.
         match self.ask(claim, reading, needs).await {
@@ -405,10 +412,9 @@ fn tries_so_far(before: i64) -> u32 {
     u32::try_from(before + 1).unwrap_or(u32::MAX)
 }
 
-/// Whether the covering verdict read the same conversation, byte by byte, and nobody ordered a new one.
+/// Whether the covering verdict read the same conversation, byte by byte.
 fn is_unchanged(assessment: &Assessment, reading: &Reading) -> bool {
-    assessment.wanted.round == assessment.covered.round
-        && assessment.covered_digest.as_deref() == Some(reading.digest())
+    assessment.covered_digest.as_deref() == Some(reading.digest())
 }
 
 fn opinions(members: &[MemberReport]) -> Vec<Opinion> {
@@ -444,6 +450,7 @@ fn verdict(
         last_turn_at: conversation.last_turn_at().unwrap_or(now),
         turns: i64::try_from(conversation.turns.len()).unwrap_or(i64::MAX),
         spans: i64::try_from(conversation.span_count).unwrap_or(i64::MAX),
+        live: due.live,
         alert_threshold: online.and_then(|online| online.alert_threshold),
         severity: online.map_or(Severity::Medium, |online| online.severity),
     }

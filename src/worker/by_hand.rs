@@ -110,7 +110,7 @@ impl Worker {
             round: known.as_ref().map_or(0, |assessment| assessment.covered.round),
         };
         let assessment = known.unwrap_or_else(|| Assessment::wanted(read, now));
-        let due = Due { assessment: &assessment, group, terms: None, interim: false, panel };
+        let due = Due { assessment: &assessment, group, terms: None, interim: false, live: true, panel };
         let verdict = self.verdict(&due, read, &reading, members, false, now);
         let covers = (group.id.as_str() != COHERENCE).then(|| reading.digest());
         match self.store.record_by_hand(project, &verdict, covers, if_stale, now).await? {

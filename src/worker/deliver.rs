@@ -133,7 +133,7 @@ impl Deliverer {
     }
 
     /// Sends a receiver what it is owed, in order, until it fails, is owed nothing more, or has had its turn.
-    async fn serve(&self, mut receiver: HeldReceiver, cancel: &CancellationToken) -> Result<(), StoreError> {
+    pub(super) async fn serve(&self, mut receiver: HeldReceiver, cancel: &CancellationToken) -> Result<(), StoreError> {
         let mut sent = 0;
         loop {
             let owed = self.store.owed(&receiver, BATCH).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
-use crate::store::{Pruned, Retention, StoreError};
+use crate::store::{Pruned, StoreError};
 
 /// How long between two walks.
 const BETWEEN_WALKS: Duration = Duration::from_hours(1);
@@ -14,11 +14,8 @@ const BETWEEN_BATCHES: Duration = Duration::from_millis(20);
 /// How many sessions are looked at in one batch, and how many records of each kind go in one.
 const BATCH: usize = 100;
 
-/// Prunes until `cancel`; at once and for ever nothing where everything is kept.
+/// Prunes until `cancel`.
 pub(super) async fn run(worker: &Worker, cancel: &CancellationToken) {
-    if worker.settings.retention == Retention::default() {
-        return;
-    }
     loop {
         let pruned = tokio::select! {
             () = cancel.cancelled() => return,
@@ -44,7 +41,8 @@ impl Worker {
         let retention = self.settings.retention;
         let mut all = Pruned::default();
         let mut after = None;
-        loop {
+        // Reading every session would be for nothing where they are all kept.
+        while retention.spans.or(retention.verdicts).is_some() {
             let (pruned, next) = self.store.prune_sessions(retention, after.as_ref(), BATCH, self.clock.now()).await?;
             all.sessions += pruned.sessions;
             all.verdicts += pruned.verdicts;

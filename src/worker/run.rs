@@ -14,7 +14,8 @@ use crate::store::StoreError;
 /// How often alarms are looked over that a clock since set back left far ahead.
 const UPKEEP: Duration = Duration::from_mins(1);
 
-/// Sweeps on schedule until `cancel`. With a schedule that is `off` it sweeps never: passes are made by hand.
+/// Sweeps on schedule until `cancel`. With a schedule that is `off` it sweeps never: passes are made by hand. What is kept too
+/// long goes all the same, since how long things are kept is a promise of its own.
 ///
 /// Planning and judging are two loops: judges are slow, and what becomes quiet meanwhile must not wait for them.
 pub async fn run(worker: Arc<Worker>, schedule: Schedule, cancel: CancellationToken) {
@@ -22,7 +23,7 @@ pub async fn run(worker: Arc<Worker>, schedule: Schedule, cancel: CancellationTo
         tracing::warn!(%error, "what earlier processes learned of budgets and endpoints can't be forgotten; it holds until it is over");
     }
     if schedule.is_off() {
-        cancel.cancelled().await;
+        tokio::join!(keep_up(&worker, &cancel), retention::run(&worker, &cancel));
         return;
     }
     let due = Notify::new();

@@ -37,6 +37,9 @@ pub(super) async fn found(world: &mut World<'_>) {
     for _ in 0..=world.dice.below(2) {
         make(world).await;
     }
+    if world.dice.below(2) == 0 {
+        world.change_receivers().await;
+    }
 }
 
 async fn make(world: &mut World<'_>) {

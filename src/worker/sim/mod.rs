@@ -1,12 +1,16 @@
-//! The simulation: ingest, planning, claiming, judging and recording, crashes, lost replies, lost leases, failing databases and
-//! judges, and edits, in an order drawn from a seed, on one clock that stands still, against a plain model.
+//! The simulation: ingest, planning, claiming, judging, recording, delivering, re-sweeps and pruning, crashes, lost replies, lost
+//! leases, failing databases, judges and receivers, and edits, in an order drawn from a seed, on one clock that only the
+//! simulation moves, against a plain model.
 //!
 //! `AFTERWORD_SIM_SEED=7` runs one sequence and tells what happens; `AFTERWORD_SIM_COUNT=100000` runs more of them.
 
 mod checks;
 mod edits;
 mod events;
+mod mail;
 mod model;
+mod orders;
+mod pruning;
 mod script;
 mod world;
 
@@ -16,8 +20,9 @@ use std::task::Poll;
 
 use futures::FutureExt as _;
 
-use self::world::{Tally, World};
+use self::world::World;
 use crate::clock::ManualClock;
+use crate::notify::{Notifier, NotifySettings, TIMEOUT};
 use crate::scorers::Limits;
 use crate::scorers::code::{CodeScorers, CodeSettings};
 use crate::scorers::custom::Customs;
@@ -29,7 +34,7 @@ use crate::store::{DailyLimits, Store};
 /// How many sequences each test runs where nobody asks for more.
 const SEQUENCES: u64 = 1000;
 /// How many things happen in one.
-const EVENTS: usize = 180;
+const EVENTS: usize = 160;
 
 /// What all sequences of a thread share, since it is dear to make.
 struct Bench {
@@ -40,6 +45,7 @@ struct Bench {
     /// The same judge, with a budget of a few calls a day.
     limited: Arc<JudgeClient>,
     customs: Customs,
+    notifier: Notifier,
     _folder: tempfile::TempDir,
 }
 
@@ -66,9 +72,10 @@ impl Bench {
             judges: judges(None),
             limited: judges(Some(5)),
             customs: Customs {
-                external: Arc::new(ExternalClient::new(outgoing, ExternalSettings::default())),
+                external: Arc::new(ExternalClient::new(outgoing.clone(), ExternalSettings::default())),
                 code: Arc::new(CodeScorers::new(CodeSettings::of("never-run"))),
             },
+            notifier: Notifier::new(outgoing, NotifySettings { public_url: String::new(), timeout: TIMEOUT }),
             _folder: folder,
         }
     }
@@ -99,6 +106,36 @@ impl Bench {
     }
 }
 
+/// How often what a simulation is for happened.
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    verdicts: u64,
+    incomplete: u64,
+    leases_lost: u64,
+    /// Questions that were asked again since the first answer was lost, or was not kept yet.
+    asked_again: u64,
+    /// Calls that were under way when their process died.
+    calls_cut: u64,
+    withdrawn: u64,
+    unchanged: u64,
+    delivered: u64,
+    /// Deliveries that came again: the reply was lost, or the note of it, or somebody asked for it.
+    sent_twice: u64,
+    /// Deliveries that were taken although their sender never heard of it.
+    replies_lost: u64,
+    /// Deliveries that were given up.
+    dead: u64,
+    /// Sessions that were judged again since somebody ordered it.
+    reordered: u64,
+    /// Questions that were asked afresh although their answers were known.
+    afresh: u64,
+    pruned: u64,
+    verdicts_pruned: u64,
+    interim: u64,
+    /// Claims that took as many sessions as caps allow.
+    capped: u64,
+}
+
 impl Tally {
     fn add(&mut self, other: Self) {
         self.verdicts += other.verdicts;
@@ -108,13 +145,26 @@ impl Tally {
         self.calls_cut += other.calls_cut;
         self.withdrawn += other.withdrawn;
         self.unchanged += other.unchanged;
+        self.delivered += other.delivered;
+        self.sent_twice += other.sent_twice;
+        self.replies_lost += other.replies_lost;
+        self.dead += other.dead;
+        self.reordered += other.reordered;
+        self.afresh += other.afresh;
+        self.pruned += other.pruned;
+        self.verdicts_pruned += other.verdicts_pruned;
+        self.interim += other.interim;
+        self.capped += other.capped;
     }
 
     /// Whether all that a simulation is for happened, at least now and then.
     fn has_everything(self) -> bool {
-        let rare =
+        let judging =
             [self.incomplete, self.leases_lost, self.asked_again, self.calls_cut, self.withdrawn, self.unchanged];
-        self.verdicts > 500 && rare.iter().all(|count| *count > 4)
+        let telling = [self.delivered, self.sent_twice, self.replies_lost, self.dead];
+        let again = [self.reordered, self.afresh];
+        let rest = [self.pruned, self.verdicts_pruned, self.interim, self.capped];
+        self.verdicts > 500 && judging.iter().chain(&telling).chain(&again).chain(&rest).all(|count| *count > 1)
     }
 }
 

@@ -53,8 +53,12 @@ impl Content {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Session {
     pub(super) last_arrival: i64,
+    /// When the first of its spans arrived.
+    pub(super) began: Option<Timestamp>,
     /// What it was at each revision, from 1.
     pub(super) history: Vec<Content>,
+    /// Whether spans of it were pruned: it is the rest of a conversation from then on.
+    pub(super) pruned: bool,
     /// The last arrival in each turn that has no root.
     rootless: BTreeMap<u64, i64>,
 }
@@ -72,6 +76,11 @@ impl Session {
         &self.history[usize::try_from(revision - 1).expect("revisions begin at 1")]
     }
 
+    /// Its spans are gone.
+    pub(super) fn forget_turns(&mut self) {
+        self.rootless.clear();
+    }
+
     /// Whether it has been quiet for as long as the group and the grace for turns without a root want.
     pub(super) fn is_quiet(&self, idle: i64, grace: Micros, now: Timestamp) -> bool {
         let now = now.micros();
@@ -84,6 +93,7 @@ impl Session {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Group {
     pub(super) spec: GroupSpec,
+    pub(super) version: i64,
     pub(super) deleted: bool,
 }
 
@@ -94,9 +104,13 @@ impl Group {
 
     /// Whether it judges a session of that name and content at all.
     pub(super) fn wants(&self, id: &str, name: &str, content: &Content) -> bool {
-        let Some(online) = &self.spec.online else { return false };
+        self.can_judge(content) && self.spec.online.as_ref().is_some_and(|online| unit(name, id) < online.sample_rate)
+    }
+
+    /// Whether it judges sessions of that content, sampled or not.
+    pub(super) fn can_judge(&self, content: &Content) -> bool {
         let turns = i64::try_from(content.heads.len()).expect("few turns");
-        self.is_live() && turns >= online.min_turns && unit(name, id) < online.sample_rate
+        self.is_live() && self.spec.online.as_ref().is_some_and(|online| turns >= online.min_turns)
     }
 }
 
@@ -148,6 +162,9 @@ pub(super) fn gate_failed(shares: &[Share]) -> bool {
 pub(super) struct Row {
     pub(super) rating: Option<f64>,
     pub(super) incomplete: bool,
+    pub(super) interim: bool,
+    pub(super) group_version: i64,
+    pub(super) created_at: Timestamp,
     /// The whole row and its members, to be compared.
     pub(super) text: String,
 }
@@ -161,11 +178,13 @@ pub(super) struct Model {
     pub(super) groups: BTreeMap<String, Group>,
     /// The rubric that each judge has now.
     pub(super) rubrics: BTreeMap<String, u64>,
-    /// Questions whose answer is kept, and at which step it came to be.
-    pub(super) kept: BTreeMap<String, u64>,
+    /// Questions whose answer is kept, each with the order that had it asked afresh, and at which step it came to be.
+    pub(super) kept: BTreeMap<(String, Option<String>), u64>,
     /// Every question that was ever asked.
     pub(super) asked: BTreeSet<String>,
     pub(super) verdicts: BTreeMap<RowKey, Row>,
+    /// The rubrics of the judges that each verdict was made with.
+    pub(super) made_with: BTreeMap<RowKey, BTreeMap<String, u64>>,
     /// Who holds each session.
     pub(super) leases: BTreeMap<String, String>,
     /// How often each group must have raised its signal.
@@ -173,6 +192,12 @@ pub(super) struct Model {
     /// Since when a pair waits for members that can't answer.
     pub(super) waiting: BTreeMap<(String, String), Timestamp>,
     spans: BTreeMap<(u64, u64, bool), Piece>,
+    /// When each span that is there arrived as it is.
+    pub(super) arrived: BTreeMap<(u64, u64, bool), Timestamp>,
+    /// Questions whose answers were kept and pruned.
+    pub(super) forgotten: BTreeSet<String>,
+    /// Until when each lease lasts.
+    pub(super) held_until: BTreeMap<String, Timestamp>,
 }
 
 impl Model {
@@ -183,6 +208,7 @@ impl Model {
             let known = self.spans.get(&piece.key());
             if known.is_none_or(|known| known.version < piece.version) {
                 self.spans.insert(piece.key(), *piece);
+                self.arrived.insert(piece.key(), now);
                 touched.entry(piece.session).or_default().push(piece.turn);
             }
         }
@@ -192,7 +218,11 @@ impl Model {
             if !joined {
                 continue;
             }
+            // A span that was there before it belonged to the session counts as well.
+            let first = self.arrived.iter().filter(|(key, _)| key.0 == session && self.belongs(**key));
+            let first = first.map(|(_, at)| *at).min();
             let grown = self.sessions.entry(name(session)).or_default();
+            grown.began = grown.began.into_iter().chain(first).min();
             grown.history.push(content.clone());
             grown.last_arrival = grown.last_arrival.max(now.micros());
             for turn in turns {
@@ -200,6 +230,18 @@ impl Model {
             }
             grown.rootless.retain(|turn, _| content.heads.iter().any(|head| head.turn == *turn && head.child));
         }
+    }
+
+    /// Whether a span belongs to a session.
+    pub(super) fn belongs(&self, key: (u64, u64, bool)) -> bool {
+        let rooted = self.spans.contains_key(&(key.0, key.1, false));
+        self.spans.get(&key).is_some_and(|piece| piece.tagged || rooted)
+    }
+
+    /// A span was pruned.
+    pub(super) fn forget(&mut self, key: (u64, u64, bool)) {
+        self.spans.remove(&key);
+        self.arrived.remove(&key);
     }
 
     /// A child without a session of its own belongs nowhere until its root is there.
@@ -213,6 +255,11 @@ impl Model {
         }
         let heads = turns.values().map(|spans| spans[0]).collect();
         Content { heads, anchor: turns.into_values().next_back().unwrap_or_default() }
+    }
+
+    /// Whether an answer to a question is kept, whoever asked it.
+    pub(super) fn is_kept(&self, question: &str) -> bool {
+        self.kept.keys().any(|(kept, _)| kept == question)
     }
 
     /// The last verdict of a pair.

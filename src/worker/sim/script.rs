@@ -52,6 +52,11 @@ pub(super) fn pieces(dice: &SeededEntropy) -> Vec<Piece> {
     (0..=dice.below(3)).map(draw).collect()
 }
 
+/// What is said next by somebody who goes on talking.
+pub(super) fn chat(session: u64, number: u64) -> Piece {
+    Piece { session, turn: 4, child: false, tagged: true, version: 2 + number }
+}
+
 pub(super) fn rubric_text(rubric: u64) -> String {
     let body = json!({"name": "a judge", "judge": {"acceptanceCriteria": format!("the rubric jj{rubric} holds")}});
     serde_json::to_string(&JudgeSpec::create(&body).expect("a judge")).expect("JSON")

@@ -1,18 +1,22 @@
 //! A simulated world: processes on one database and one clock, whose every transaction and judge call is a step. Each step,
 //! each failure and each event between them is drawn from one seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use tokio_util::sync::CancellationToken;
+
 use super::super::assess::Catalogue;
 use super::super::keep::Keeper;
 use super::super::record::Task as Recorder;
-use super::super::{Worker, WorkerSettings};
+use super::super::{Deliverer, Worker, WorkerSettings};
+use super::mail::{self, Change, Post, Serving};
 use super::model::{Content, Group, Model, Piece, Session};
+use super::orders::{Item, Orders};
 use super::script::{self, Dice, START};
-use super::{Bench, checks};
+use super::{Bench, Tally, checks, pruning};
 use crate::clock::{Clock, ManualClock};
 use crate::domain::assessment::RetryPolicy;
 use crate::domain::ids::ProjectId;
@@ -20,7 +24,7 @@ use crate::domain::quarantine::Limits;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::entropy::{Entropy, SeededEntropy};
-use crate::store::{Caps, Claimed, GatheredSession, Recorded, Retention, SessionEnd, Store, StoreError};
+use crate::store::{Caps, Claimed, GatheredSession, HeldReceiver, Recorded, Retention, SessionEnd, Store, StoreError};
 use crate::test_support::steps::{At, Order, Simulation, Stop};
 
 pub(super) const GRACE: Micros = Micros::seconds(60);
@@ -34,6 +38,8 @@ pub(super) struct Seen {
     pub(super) session: Option<Session>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) rubrics: BTreeMap<String, u64>,
+    /// The orders of re-sweeps that were open.
+    pub(super) orders: Vec<Item>,
     pub(super) at: Timestamp,
 }
 
@@ -45,6 +51,7 @@ pub(super) enum Done {
     Gathered(Result<(Vec<GatheredSession>, Arc<Catalogue>), StoreError>),
     Assessed(SessionEnd),
     Recorded(Vec<Option<Recorded>>),
+    Receivers(Result<Vec<HeldReceiver>, StoreError>),
     Other(Result<(), StoreError>),
 }
 
@@ -52,12 +59,23 @@ pub(super) enum Done {
 pub(super) enum Kind {
     Send(Vec<Piece>, Timestamp),
     Plan,
-    Claim,
+    /// Holds the moment, and the sessions that waited for live scoring by then.
+    Claim(Timestamp, BTreeSet<String>),
     /// Holds what is seen, once it has been read.
     Gather(Vec<Claimed>, Option<BTreeMap<String, Arc<Seen>>>),
     Assess(Claimed, Arc<Seen>),
     Record(Vec<(SessionEnd, Arc<Seen>)>),
     Edit,
+    ClaimReceivers,
+    Deliver(Serving),
+    /// A change about receivers, and when it was asked for.
+    Post(Change, Timestamp),
+    Order,
+    Step,
+    /// Holds the moment.
+    Prune(Timestamp),
+    /// Something is done with the re-sweep of this id.
+    Act(String),
     Other,
 }
 
@@ -76,6 +94,9 @@ pub(super) struct Task {
 pub(super) struct Process {
     pub(super) worker: Arc<Worker>,
     pub(super) recorder: Arc<Recorder>,
+    pub(super) deliverer: Arc<Deliverer>,
+    /// Asks it to stop delivering.
+    pub(super) cancel: CancellationToken,
     /// Ends of work that wait to be recorded.
     pub(super) ends: Vec<(SessionEnd, Arc<Seen>)>,
 }
@@ -85,6 +106,7 @@ pub(super) struct Process {
 pub(super) struct Trouble {
     pub(super) database: u64,
     pub(super) judge: u64,
+    pub(super) receiver: u64,
 }
 
 pub(super) struct World<'a> {
@@ -92,9 +114,19 @@ pub(super) struct World<'a> {
     pub(super) bench: &'a Bench,
     pub(super) dice: Dice,
     pub(super) clock: Arc<ManualClock>,
+    /// The latest moment that the clock has shown.
+    pub(super) latest: Timestamp,
     pub(super) store: Store,
     pub(super) project: ProjectId,
     pub(super) model: Model,
+    pub(super) post: Post,
+    pub(super) orders: Orders,
+    pub(super) caps: Caps,
+    pub(super) retention: Retention,
+    /// Zero is never.
+    pub(super) max_session_age: Micros,
+    /// How far the clock was set back, all in all.
+    pub(super) set_back: Micros,
     pub(super) judges: Vec<String>,
     pub(super) pattern: String,
     pub(super) panel_wait: Micros,
@@ -103,25 +135,13 @@ pub(super) struct World<'a> {
     pub(super) tasks: BTreeMap<u64, Task>,
     pub(super) unsent: Vec<Vec<Piece>>,
     pub(super) trouble: Trouble,
+    /// How often somebody went on talking.
+    pub(super) chats: u64,
     next_task: u64,
     pub(super) step: u64,
     seen_ticket: u64,
     pub(super) told: Vec<String>,
     pub(super) tally: Tally,
-}
-
-/// How often what a simulation is for happened.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Tally {
-    pub(super) verdicts: u64,
-    pub(super) incomplete: u64,
-    pub(super) leases_lost: u64,
-    /// Questions that were asked again since the first answer was lost, or was not kept yet.
-    pub(super) asked_again: u64,
-    /// Calls that were under way when their process died.
-    pub(super) calls_cut: u64,
-    pub(super) withdrawn: u64,
-    pub(super) unchanged: u64,
 }
 
 impl<'a> World<'a> {
@@ -135,9 +155,16 @@ impl<'a> World<'a> {
             sim: Simulation::begin(),
             bench,
             clock: Arc::clone(&bench.clock),
+            latest: START,
             store,
             project,
             model: Model::default(),
+            post: Post::default(),
+            orders: Orders::default(),
+            caps: [Caps::default(), Caps { project: Some(2), group: Some(1) }][usize::from(dice.below(4) == 0)],
+            retention: [Retention::default(), pruning::KEPT][usize::from(dice.below(3) == 0)],
+            max_session_age: Micros::seconds(if dice.below(3) == 0 { 1000 } else { 0 }),
+            set_back: Micros::ZERO,
             judges: Vec::new(),
             pattern: String::new(),
             panel_wait: Micros::seconds([0, 100, 100, 5000][script::below(&dice, 4)]),
@@ -148,7 +175,9 @@ impl<'a> World<'a> {
             trouble: Trouble {
                 database: [0, 2, 6][script::below(&dice, 3)],
                 judge: [0, 10, 40, 85][script::below(&dice, 4)],
+                receiver: [0, 20, 60][script::below(&dice, 3)],
             },
+            chats: 0,
             next_task: 0,
             step: 0,
             seen_ticket: 0,
@@ -180,10 +209,10 @@ impl<'a> World<'a> {
         let settings = WorkerSettings {
             trace_settle: Micros::seconds(2),
             failing_after: Micros::seconds(1_000_000_000),
-            retention: Retention::default(),
+            retention: self.retention,
             root_grace: GRACE,
-            max_session_age: Micros::ZERO,
-            caps: Caps::default(),
+            max_session_age: self.max_session_age,
+            caps: self.caps,
             limits: Limits { max_turns: i64::MAX, max_spans: i64::MAX },
             retry,
             // No patience with an outage: waiting goes by the machine's clock. Claims say themselves how long they last.
@@ -202,8 +231,11 @@ impl<'a> World<'a> {
             Worker::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), judges, customs, settings);
         let own = Arc::get_mut(&mut worker).expect("nobody else has it yet");
         own.keeper = Keeper::by_itself(store.clone(), Arc::clone(&clock));
+        let notifier = self.bench.notifier.clone();
+        let deliverer =
+            Deliverer::new(store.clone(), Arc::clone(&clock), Arc::clone(&entropy), notifier, mail::SETTINGS);
         let recorder = Arc::new(Recorder { store, clock, entropy, settings });
-        Process { worker, recorder, ends: Vec::new() }
+        Process { worker, recorder, deliverer, cancel: CancellationToken::new(), ends: Vec::new() }
     }
 
     /// Starts a task, and lets it come to its first stop.
@@ -249,6 +281,7 @@ impl<'a> World<'a> {
             match &stop.at {
                 At::Committed(ran) => checks::committed(self, stop.task, ran).await,
                 At::Ask { system, user } => checks::asked(self, &stop, &script::question(system, user)),
+                At::Post { id, body, .. } => mail::posted(self, &stop, id, body),
                 At::Begin | At::Read | At::LookUp(_) => {}
             }
         }
@@ -267,10 +300,11 @@ impl<'a> World<'a> {
             }
             (At::LookUp(name), _) if name.ends_with("::ANSWERS") => task.looked = task.looked.or(Some(number)),
             (At::Read, Kind::Gather(claims, seen)) if order == Order::Go => {
-                *seen = Some(checks::seen(&self.model, claims, now));
+                *seen = Some(checks::seen(&self.model, &self.orders, claims, now));
             }
             _ => {}
         }
+        mail::answered(self, stop, &order);
         let (at, task) = (&stop.at, stop.task);
         if order != Order::Go || matches!(at, At::Committed(_)) {
             self.tell(|| format!("task {task} {order:?} at {at:.60?}"));
@@ -296,6 +330,7 @@ impl<'a> World<'a> {
             At::Ask { .. } if fails(self.trouble.judge) => Order::Fail,
             At::Ask { .. } if fails(self.trouble.judge / 4) => Order::Say("I would rather not say.".to_owned()),
             At::Ask { system, user } => Order::Say(script::reply(system, &script::question(system, user))),
+            At::Post { .. } => mail::answer(self),
             _ if fails(self.trouble.database) => Order::Fail,
             At::Begin if fails(self.trouble.database) => Order::FailAtCommit,
             _ => Order::Go,
@@ -314,7 +349,7 @@ impl<'a> World<'a> {
                     self.unsent.push(pieces);
                 }
             }
-            (Kind::Claim, Done::Claimed(result)) => {
+            (Kind::Claim(..), Done::Claimed(result)) => {
                 check(&result.as_ref().map(|_| ()).map_err(Clone::clone));
                 let claims = result.unwrap_or_default();
                 if !claims.is_empty() {
@@ -337,7 +372,7 @@ impl<'a> World<'a> {
             }
             (Kind::Assess(_, seen), Done::Assessed(end)) => {
                 checks::assessed(self, &end, task.failed);
-                let kept = |question: &String| self.model.kept.contains_key(question);
+                let kept = |question: &String| self.model.is_kept(question) || self.model.forgotten.contains(question);
                 assert!(task.failed || task.answered.iter().all(kept), "paid for and not kept: {:?}", task.answered);
                 self.processes[process].ends.push((end, seen));
             }
@@ -346,7 +381,22 @@ impl<'a> World<'a> {
                 let lost = recorded.iter().filter(|it| **it == Some(Recorded::LeaseLost)).count();
                 self.tally.leases_lost += lost as u64;
             }
-            (Kind::Plan, Done::Planned(result)) | (Kind::Edit | Kind::Other, Done::Other(result)) => check(&result),
+            (Kind::ClaimReceivers, Done::Receivers(result)) => {
+                check(&result.as_ref().map(|_| ()).map_err(Clone::clone));
+                self.serve(process, result.unwrap_or_default()).await;
+            }
+            (Kind::Plan, Done::Planned(result))
+            | (
+                Kind::Edit
+                | Kind::Deliver(_)
+                | Kind::Post(..)
+                | Kind::Order
+                | Kind::Step
+                | Kind::Prune(_)
+                | Kind::Act(_)
+                | Kind::Other,
+                Done::Other(result),
+            ) => check(&result),
             _ => unreachable!("a task ends as what it is"),
         }
     }
@@ -354,11 +404,28 @@ impl<'a> World<'a> {
 
 impl Seen {
     fn clone_of(seen: &Self) -> Self {
-        Self { session: seen.session.clone(), groups: seen.groups.clone(), rubrics: seen.rubrics.clone(), at: seen.at }
+        Self {
+            session: seen.session.clone(),
+            groups: seen.groups.clone(),
+            rubrics: seen.rubrics.clone(),
+            orders: seen.orders.clone(),
+            at: seen.at,
+        }
     }
 
     pub(super) fn content(&self) -> Content {
         self.session.as_ref().map(Session::content).unwrap_or_default()
+    }
+
+    /// The orders that a group was to carry out.
+    pub(super) fn orders_of<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a Item> {
+        self.orders.iter().filter(move |item| item.group == group)
+    }
+
+    /// Whether a group was to judge the session: since live scoring wants that, or an order.
+    pub(super) fn is_wanted_by(&self, id: &str, session: &str) -> bool {
+        let (group, content) = (&self.groups[id], self.content());
+        group.wants(id, session, &content) || (self.orders_of(id).next().is_some() && group.can_judge(&content))
     }
 }
 

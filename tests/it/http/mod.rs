@@ -23,6 +23,7 @@ mod pages;
 mod rail;
 mod receivers;
 mod resweeps;
+mod retention;
 mod runs;
 mod scorecards;
 mod slow;

@@ -128,6 +128,24 @@ async fn a_cancelled_re_sweep_costs_no_call() {
 }
 
 #[tokio::test]
+async fn what_reads_as_before_is_not_judged_again_for_an_order_that_was_cancelled() {
+    let judge = Judge::start(|_| Reply::Rating(9.0));
+    let server = Server::planned(Plan { judge: Some(&judge), ..Plan::default() }).await;
+    let group = prepared(&server, &["s"]).await;
+    assert_eq!(server.caller.sweep().await, 1);
+    // A step of the first turn, of which nobody reads anything.
+    let step = json!({"name": "step", "span_id": "step", "parent_span_id": "s-1", "session_id": "s"});
+    server.caller.store(&step).await;
+    let id = ordered(&server, &json!({"groupId": group, "mode": "all", "reason": "a test"})).await;
+    assert_eq!(server.caller.sweep().await, 0, "it is not quiet");
+    assert_eq!(standing(&server, &id).await["counts"]["open"], 1);
+    server.caller.post(&format!("{PATH}/{id}/cancel"), &json!({})).await;
+    server.clock.advance(Micros::seconds(IDLE));
+    assert_eq!(server.caller.sweep().await, 0);
+    assert_eq!((server.caller.scores("s").await.len(), judge.requests().len()), (1, 1));
+}
+
+#[tokio::test]
 async fn an_outage_is_made_good_for_the_price_of_the_missing_calls() {
     let is_down = Arc::new(AtomicBool::new(true));
     let down = Arc::clone(&is_down);

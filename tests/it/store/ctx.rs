@@ -353,7 +353,8 @@ pub fn judged(gathering: &Gathering, session: &GatheredSession, now: Timestamp, 
 /// A try that ended in a rating of what was gathered.
 pub fn rated(session: &GatheredSession, group: &GatheredGroup, round: i64, rating: f64) -> Try {
     let verdict = verdict(session, group, round, Some(rating));
-    let ending = Ending::Covered { read: verdict.read, digest: "digest".to_owned(), reason: None };
+    let ending =
+        Ending::Covered { read: verdict.read, digest: format!("digest {}", verdict.read.revision), reason: None };
     Try { group: group.id.clone(), ending, verdict: Some(verdict) }
 }
 
@@ -385,6 +386,7 @@ pub fn verdict(session: &GatheredSession, group: &GatheredGroup, round: i64, rat
         last_turn_at: conversation.last_turn_at().unwrap(),
         turns: count(conversation.turns.len()),
         spans: count(conversation.span_count),
+        live: true,
         alert_threshold: group.spec.online.as_ref().and_then(|online| online.alert_threshold),
         severity: Severity::High,
     }

@@ -18,6 +18,7 @@ use super::ctx::{Ctx, PLAN, judged, live, root};
 
 contract! {
     a_session_below_the_threshold_is_told_once_until_it_recovers,
+    a_fall_a_recovery_and_a_fall_at_one_moment_are_each_told,
     a_superseded_verdict_and_a_project_without_receivers_owe_nothing,
     receivers_are_owed_what_they_chose_of_their_own_project,
     a_quarantine_is_told_once,
@@ -28,6 +29,7 @@ contract! {
     a_delivery_that_is_given_up_is_told_to_the_others_once_a_day,
     what_is_ordered_again_goes_behind_what_is_owed_already,
     a_receiver_that_is_off_keeps_what_it_is_owed_and_a_deleted_one_forgets_it,
+    a_receiver_edited_while_it_is_sent_to_is_given_back_and_goes_on_as_it_is_now,
     settled_deliveries_are_forgotten_after_a_while,
     deliveries_are_listed_page_by_page,
     webhooks_among_the_channels_of_a_profile_are_receivers_of_its_agent,
@@ -103,6 +105,19 @@ async fn a_session_below_the_threshold_is_told_once_until_it_recovers(ctx: Ctx) 
     assert_eq!(event.summary, "Scorer group \"g\" rated session s 4.9/10 (below the 5 threshold): because");
     let recovered = &rows[1].event.summary;
     assert_eq!(recovered, "Scorer group \"g\" rated session s 5.0/10 (back at or above the 5 threshold): because");
+}
+
+async fn a_fall_a_recovery_and_a_fall_at_one_moment_are_each_told(ctx: Ctx) {
+    ctx.group(&live("g")).await;
+    let hook = receiver(&ctx, "hook", &json!({})).await;
+    for (turn, rating) in [1.0, 9.0, 1.0].into_iter().enumerate() {
+        // The clock is set back again and again.
+        ctx.at_second(0);
+        ctx.ingest(vec![root("s", &format!("a{turn}")), root("s", &format!("b{turn}"))]).await;
+        ctx.at_second(120);
+        ctx.sweep(rating).await;
+    }
+    assert_eq!(types(&ctx, &hook).await, ["below_threshold", "recovered", "below_threshold"]);
 }
 
 async fn a_superseded_verdict_and_a_project_without_receivers_owe_nothing(ctx: Ctx) {
@@ -330,6 +345,30 @@ async fn a_receiver_that_is_off_keeps_what_it_is_owed_and_a_deleted_one_forgets_
     assert!(!ctx.store.delete_receiver(&ctx.project, &id).await.unwrap());
     assert_eq!((ctx.count("deliveries").await, ctx.count("receivers").await), (0, 0));
     assert_eq!(ctx.raw().await.number("receivers", "FROM rails").await, 0);
+}
+
+async fn a_receiver_edited_while_it_is_sent_to_is_given_back_and_goes_on_as_it_is_now(ctx: Ctx) {
+    let id = receiver(&ctx, "hook", &json!({})).await;
+    happen(&ctx, 3).await;
+    let change = async |change: Value| {
+        let edit = |spec: &ReceiverSpec| spec.patched(&change);
+        ctx.store.edit_receiver(&ctx.project, &id, edit, ctx.now()).await.unwrap().unwrap().unwrap();
+    };
+    let held = hold(&ctx).await.remove(0);
+    let owed = ctx.store.owed(&held, 10).await.unwrap();
+    change(json!({"url": "https://example.org"})).await;
+    // The address that it had is left alone for an hour; the one that it has now is not.
+    assert_eq!(settle(&ctx, &held, &owed[0], Next::Again(Micros::seconds(3_600))).await, Settled::Released);
+    let row = ctx.store.receiver(&ctx.project, &id).await.unwrap().unwrap();
+    assert_eq!((row.failures, row.due_at, row.last_error), (0, Some(ctx.now()), None));
+    let held = hold(&ctx).await.remove(0);
+    assert_eq!((held.spec.url.as_str(), held.failures), ("https://example.org", 0));
+    let owed = ctx.store.owed(&held, 10).await.unwrap();
+    change(json!({"enabled": false})).await;
+    assert_eq!(settle(&ctx, &held, &owed[0], Next::Delivered).await, Settled::Released, "no further one is sent");
+    assert!(hold(&ctx).await.is_empty());
+    let row = ctx.store.receiver(&ctx.project, &id).await.unwrap().unwrap();
+    assert_eq!((row.pending, row.due_at), (2, None));
 }
 
 async fn settled_deliveries_are_forgotten_after_a_while(ctx: Ctx) {

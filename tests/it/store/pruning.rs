@@ -5,7 +5,7 @@ use afterword::domain::ids::SessionId;
 use afterword::domain::plan::Patience;
 use afterword::domain::resweep::{Asked, Estimate};
 use afterword::domain::time::Micros;
-use afterword::store::{Asked as Paid, JudgeCall, Pruned, Purpose, Recorded, Retention};
+use afterword::store::{Asked as Paid, DailyLimits, JudgeCall, Pruned, Purpose, Recorded, Retention};
 use serde_json::json;
 
 use super::contract;
@@ -61,6 +61,7 @@ contract! {
     what_a_pruned_session_owed_is_withdrawn_and_a_late_worker_records_nothing,
     verdicts_go_by_their_age_but_not_the_latest_of_a_session_with_spans,
     records_go_by_their_age_in_small_batches,
+    budgets_of_days_long_past_go_whatever_else_is_kept,
     a_trace_that_two_sessions_share_loses_only_the_old_ones_spans,
 }
 
@@ -230,6 +231,23 @@ async fn records_go_by_their_age_in_small_batches(ctx: Ctx) {
     assert_eq!(ctx.records(resweeps).await, 0);
     ctx.at_second(8 * DAY);
     assert_eq!((ctx.records(resweeps).await, ctx.count("resweeps").await), (1, 0));
+}
+
+async fn budgets_of_days_long_past_go_whatever_else_is_kept(ctx: Ctx) {
+    let limits = DailyLimits { project: Some(9), group: Some(9) };
+    let group = ctx.group(&live("g")).await.id;
+    for day in 0..5 {
+        let at = ctx.now() + days(day);
+        assert!(ctx.store.take_slot(&ctx.project, std::slice::from_ref(&group), limits, at).await.unwrap());
+    }
+    ctx.at_second(31 * DAY);
+    assert_eq!((ctx.records(Retention::default()).await, ctx.count("judge_budgets").await), (0, 10));
+    ctx.at_second(34 * DAY);
+    assert_eq!(
+        (ctx.records(Retention::default()).await, ctx.count("judge_budgets").await),
+        (6, 4),
+        "a day has two rows"
+    );
 }
 
 async fn a_trace_that_two_sessions_share_loses_only_the_old_ones_spans(ctx: Ctx) {

@@ -128,7 +128,7 @@ async fn a_verdict_its_members_and_its_signal_are_written_in_one_and_read_back_a
     assert_eq!(read.created_at, START + Micros::seconds(150));
     let (assessment, state) = state(&ctx, "s", &group).await;
     assert_eq!((assessment.covered, state), (Goal { revision: 1, round: 0 }, State::Current));
-    assert_eq!(assessment.covered_digest.as_deref(), Some("digest"));
+    assert_eq!(assessment.covered_digest.as_deref(), Some("digest 1"));
     assert_eq!((ctx.count("signals").await, ctx.count("queue").await), (1, 0));
 }
 

@@ -161,6 +161,47 @@ async fn a_signal_is_raised_only_where_the_order_says_so(ctx: Ctx) {
     ctx.step(&ctx.store, WIDE).await;
     ctx.sweep(1.0).await;
     assert_eq!(ctx.signals().await, 3);
+    // Also where the re-sweep comes to it before planning did.
+    ctx.session("newer", 2).await;
+    ctx.clock.advance(Micros::seconds(120));
+    ctx.again(&group, json!({"sessionIds": ["newer"]})).await;
+    ctx.step(&ctx.store, WIDE).await;
+    assert_eq!((ctx.judge_due(1.0).await.len(), ctx.signals().await), (1, 4));
+}
+
+async fn an_order_given_again_outlives_the_late_withdrawal_of_one_that_was_cancelled(ctx: Ctx) {
+    let group = with_verdicts(&ctx, 1).await;
+    let first = ctx.again(&group, json!({})).await;
+    ctx.step(&ctx.store, WIDE).await;
+    ctx.store.change_resweep(&ctx.project, &first, Act::Cancel, ctx.now()).await.unwrap();
+    let gathering = ctx.gather().await;
+    let wanted = gathering.sessions[0].assessments[0].1.wanted;
+    let second = ctx.again(&group, json!({})).await;
+    ctx.step(&ctx.store, WIDE).await;
+    let mut end = judged(&gathering, &gathering.sessions[0], ctx.now(), 1.0);
+    end.tries = vec![ending(&group.id, Ending::Withdrawn { wanted, version: Some(group.version) })];
+    ctx.record(&[end]).await;
+    assert_eq!(ctx.resweep(&second).await.counts.open, 1);
+    assert_eq!(ctx.judge_due(4.0).await.len(), 1);
+    ctx.step(&ctx.store, WIDE).await;
+    let (first, second) = (ctx.resweep(&first).await, ctx.resweep(&second).await);
+    assert_eq!((first.counts.cancelled, second.state, second.counts.judged), (1, State::Done, 1));
+}
+
+async fn planning_leaves_what_only_a_re_sweep_wants_behind_live_work(ctx: Ctx) {
+    let group = with_verdicts(&ctx, 2).await;
+    ctx.again(&group, json!({})).await;
+    assert_eq!(ctx.step(&ctx.store, WIDE).await, 2);
+    ctx.session("new", 2).await;
+    ctx.clock.advance(Micros::seconds(120));
+    // Every session of the lookback is considered again.
+    ctx.edit(&group, |online| online.min_turns = 3).await;
+    let stored = ctx.store.group(&ctx.project, &group.id).await.unwrap().unwrap();
+    ctx.edit(&stored, |online| online.min_turns = 2).await;
+    while ctx.store.reconsider(ctx.now(), 10).await.unwrap() {}
+    assert_eq!(ctx.plan().await.0, 3, "all are looked at");
+    let claims = ctx.claim(10).await;
+    assert_eq!(claims.iter().map(|claim| claim.session.as_str()).collect::<Vec<_>>(), ["new"]);
 }
 
 async fn the_terms_of_an_order_are_gathered_until_it_has_ended(ctx: Ctx) {
@@ -339,6 +380,8 @@ contract!(
     live_work_goes_first_and_new_content_makes_a_session_live,
     a_deferred_re_sweep_stays_behind_live_work,
     a_signal_is_raised_only_where_the_order_says_so,
+    planning_leaves_what_only_a_re_sweep_wants_behind_live_work,
+    an_order_given_again_outlives_the_late_withdrawal_of_one_that_was_cancelled,
     the_terms_of_an_order_are_gathered_until_it_has_ended,
     pausing_stops_the_ordering_and_cancelling_takes_back_what_was_ordered,
     each_mode_chooses_what_it_says,
