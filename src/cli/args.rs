@@ -295,6 +295,12 @@ pub struct BenchJudgeArgs {
     /// How many turns each session has
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1_000))]
     pub turns: u64,
+    /// How many judges of different criteria the group has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub judges: u64,
+    /// How many sessions hold each conversation: what a judge was asked about it for one serves the others
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub alike: u64,
     /// How long the endpoint takes to answer, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub latency_ms: u64,

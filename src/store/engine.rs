@@ -1,14 +1,11 @@
 //! The two engines behind one face: connections, transactions, arguments and rows.
 
-use std::sync::Arc;
-
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
-use sqlx::sqlite::{SqliteArguments, SqlitePool, SqliteRow};
-use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
-use tokio::sync::Mutex;
+use sqlx::sqlite::{SqlitePool, SqliteRow};
+use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, SqlSafeStr as _, Transaction};
 
 use super::error::StoreError;
+use super::lite::{self, Desk, LiteTx};
 use super::sql::{Bulk, Kind, Sql};
 #[cfg(test)]
 use crate::test_support::steps;
@@ -28,37 +25,10 @@ pub(crate) enum Db {
     Pg(PgPool),
 }
 
-/// A reader that is kept at hand for single statements. Taken from its pool and given back for each, it would be asked each
-/// time whether it is still there, at as many trips to its thread again.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Desk(Arc<Mutex<Option<PoolConnection<Sqlite>>>>);
-
-impl Desk {
-    /// Runs one reading statement: on the reader at hand, or on another of the pool where that one is in use.
-    async fn fetch(&self, pool: &SqlitePool, sql: &'static str, args: SqliteArguments) -> sqlx::Result<Vec<SqliteRow>> {
-        let Ok(mut at_hand) = self.0.try_lock() else { return sqlx::query_with(sql, args).fetch_all(pool).await };
-        // Put back only where all went well: one that failed, or was left in the middle, is not used again.
-        let mut connection = match at_hand.take() {
-            Some(connection) => connection,
-            None => pool.acquire().await?,
-        };
-        let rows = sqlx::query_with(sql, args).fetch_all(&mut *connection).await?;
-        if !pool.is_closed() {
-            *at_hand = Some(connection);
-        }
-        Ok(rows)
-    }
-
-    /// Gives the reader back to its pool, which can't close without it.
-    pub(crate) async fn clear(&self) {
-        drop(self.0.lock().await.take());
-    }
-}
-
 /// A transaction. Dropped without [`Tx::commit`], it is rolled back.
 #[derive(Debug)]
 pub(crate) enum Tx {
-    Lite(Transaction<'static, Sqlite>),
+    Lite(LiteTx),
     Pg(Transaction<'static, Postgres>),
 }
 
@@ -69,7 +39,7 @@ impl Db {
         let _busy = simulated(steps::enter(steps::At::Begin).await, None)?;
         Ok(match self {
             // IMMEDIATE: a transaction that begins by reading and then writes could not wait for another writer.
-            Self::Lite { writer, .. } => Tx::Lite(writer.begin_with("BEGIN IMMEDIATE").await?),
+            Self::Lite { writer, .. } => Tx::Lite(LiteTx::new(writer.acquire().await?, "BEGIN IMMEDIATE")),
             Self::Pg(pool) => Tx::Pg(pool.begin().await?),
         })
     }
@@ -79,7 +49,7 @@ impl Db {
         #[cfg(test)]
         let _busy = simulated(steps::enter(steps::At::Read).await, None)?;
         Ok(match self {
-            Self::Lite { reader, .. } => Tx::Lite(reader.begin().await?),
+            Self::Lite { reader, .. } => Tx::Lite(LiteTx::new(reader.acquire().await?, "BEGIN")),
             Self::Pg(pool) => Tx::Pg(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?),
         })
     }
@@ -91,7 +61,7 @@ impl Db {
         let _busy = simulated(steps::enter(steps::At::LookUp(sql.name)).await, Some(sql.name))?;
         Ok(match self {
             Self::Lite { reader, desk, .. } => {
-                let rows = desk.fetch(reader, sql.sqlite(), lite_args(args)?).await?;
+                let rows = desk.fetch(reader, sql.sqlite(), args).await?;
                 rows.into_iter().map(Row::Lite).collect()
             }
             Self::Pg(pool) => {
@@ -162,7 +132,7 @@ pub(crate) use args;
 
 /// Many rows of arguments, row by row, for a bulk statement.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rows(Vec<Vec<Arg>>);
+pub(crate) struct Rows(pub(super) Vec<Vec<Arg>>);
 
 impl Rows {
     pub(crate) const fn new() -> Self {
@@ -184,48 +154,22 @@ impl FromIterator<Vec<Arg>> for Rows {
     }
 }
 
-/// How many rows one SQLite statement takes: few sizes, so that the prepared statements stay few. The largest is for the
-/// widest table within SQLite's 32,766 parameters.
-const CHUNKS: [usize; 6] = [512, 128, 64, 32, 8, 1];
-
-/// Up to this size a statement is run with rows left empty rather than a few smaller ones: each costs a trip to SQLite's thread.
-const MOST_PADDED: usize = 64;
-
-/// The size of the next statement where so many rows are left, and how many of them it takes.
-fn next_chunk(left: usize) -> (usize, usize) {
-    let fits = CHUNKS.into_iter().rev().find(|size| *size >= left && *size <= MOST_PADDED);
-    let size = fits.or_else(|| CHUNKS.into_iter().find(|size| *size <= left)).unwrap_or(1);
-    (size, size.min(left))
-}
-
 /// One bulk statement to be run, see [`Tx::write_all`].
 pub(crate) struct Write {
-    bulk: &'static Bulk,
-    scalars: Vec<Arg>,
-    rows: Rows,
+    pub(super) bulk: &'static Bulk,
+    pub(super) scalars: Vec<Arg>,
+    pub(super) rows: Rows,
 }
 
 impl Write {
     pub(crate) const fn new(bulk: &'static Bulk, scalars: Vec<Arg>, rows: Rows) -> Self {
         Self { bulk, scalars, rows }
     }
-}
 
-/// The SQLite statements of a bulk statement over `rows`, each with its arguments.
-fn chunks(bulk: &'static Bulk, scalars: &[Arg], rows: Rows) -> Vec<(String, Vec<Arg>)> {
-    let mut left = rows.0.into_iter();
-    let mut chunks = Vec::new();
-    while left.len() > 0 {
-        let (size, taken) = next_chunk(left.len());
-        let mut all = scalars.to_vec();
-        all.extend(left.by_ref().take(taken).flatten());
-        if taken < size {
-            all.resize(scalars.len() + size * bulk.columns.len(), Arg::Int(None));
-            all.push(Arg::from(i64::try_from(taken).unwrap_or(i64::MAX)));
-        }
-        chunks.push((bulk.sqlite(size, taken == size), all));
+    /// Whether SQLite takes it in one statement.
+    fn is_short(&self) -> bool {
+        self.rows.0.len() <= lite::MOST_PADDED
     }
-    chunks
 }
 
 impl Tx {
@@ -261,9 +205,7 @@ impl Tx {
         #[cfg(test)]
         let _busy = steps::busy(Some(sql.name));
         Ok(match self {
-            Self::Lite(tx) => {
-                sqlx::query_with(sql.sqlite(), lite_args(args)?).execute(&mut **tx).await?.rows_affected()
-            }
+            Self::Lite(tx) => tx.execute(sql.sqlite().into_sql_str(), args).await?,
             Self::Pg(tx) => sqlx::query_with(sql.postgres(), pg_args(args)?).execute(&mut **tx).await?.rows_affected(),
         })
     }
@@ -274,7 +216,7 @@ impl Tx {
         let _busy = steps::busy(Some(sql.name));
         Ok(match self {
             Self::Lite(tx) => {
-                let rows = sqlx::query_with(sql.sqlite(), lite_args(args)?).fetch_all(&mut **tx).await?;
+                let rows = tx.fetch(sql.sqlite().into_sql_str(), args).await?;
                 rows.into_iter().map(Row::Lite).collect()
             }
             Self::Pg(tx) => {
@@ -300,9 +242,9 @@ impl Tx {
         match self {
             Self::Lite(tx) => {
                 let mut returned = Vec::new();
-                for (text, args) in chunks(bulk, &scalars, rows) {
-                    let query = sqlx::query_with(AssertSqlSafe(text), lite_args(args)?);
-                    returned.extend(query.fetch_all(&mut **tx).await?.into_iter().map(Row::Lite));
+                for (text, args) in lite::chunks(bulk, &scalars, rows.0) {
+                    let rows = tx.fetch(AssertSqlSafe(text).into_sql_str(), args).await?;
+                    returned.extend(rows.into_iter().map(Row::Lite));
                 }
                 Ok(returned)
             }
@@ -321,26 +263,42 @@ impl Tx {
     /// of them take one trip to its thread.
     pub(crate) async fn write_all(&mut self, writes: impl IntoIterator<Item = Write>) -> Result<()> {
         let writes: Vec<Write> = writes.into_iter().filter(|write| !write.rows.is_empty()).collect();
-        if matches!(self, Self::Pg(_)) || writes.iter().any(|write| write.rows.0.len() > MOST_PADDED) {
-            for write in writes {
-                self.bulk(write.bulk, write.scalars, write.rows).await?;
+        match self {
+            Self::Lite(tx) if writes.iter().all(Write::is_short) => {
+                #[cfg(test)]
+                let _busy: Vec<_> = writes.iter().map(|write| steps::busy(Some(write.bulk.name))).collect();
+                tx.run(lite::joined(writes)).await
             }
-            return Ok(());
-        }
-        let Self::Lite(tx) = self else { return Ok(()) };
-        #[cfg(test)]
-        let _busy: Vec<_> = writes.iter().map(|write| steps::busy(Some(write.bulk.name))).collect();
-        let (mut texts, mut args) = (Vec::new(), Vec::new());
-        for write in writes {
-            for (text, own) in chunks(write.bulk, &write.scalars, write.rows) {
-                texts.push(text);
-                args.extend(own);
+            _ => {
+                for write in writes {
+                    self.bulk(write.bulk, write.scalars, write.rows).await?;
+                }
+                Ok(())
             }
         }
-        if !texts.is_empty() {
-            sqlx::query_with(AssertSqlSafe(texts.join("; ")), lite_args(args)?).execute(&mut **tx).await?;
+    }
+
+    /// As [`Tx::write_all`] and then [`Tx::commit`]; on SQLite in one trip, where it can be.
+    pub(crate) async fn write_and_commit(mut self, writes: Vec<Write>) -> Result<()> {
+        match self {
+            Self::Lite(tx) if writes.iter().all(Write::is_short) => {
+                let writes: Vec<Write> = writes.into_iter().filter(|write| !write.rows.is_empty()).collect();
+                #[cfg(test)]
+                let busy: Vec<_> = writes.iter().map(|write| steps::busy(Some(write.bulk.name))).collect();
+                #[cfg(test)]
+                let ending = simulated(!steps::fails_at_commit(), None)?;
+                tx.finish(lite::joined(writes)).await?;
+                #[cfg(test)]
+                drop((busy, ending));
+                #[cfg(test)]
+                drop(simulated(steps::committed().await, None)?);
+                Ok(())
+            }
+            _ => {
+                self.write_all(writes).await?;
+                self.commit().await
+            }
         }
-        Ok(())
     }
 
     /// Takes the locks of rows that a statement names, and reads nothing. SQLite has one writer at a time, which this
@@ -367,23 +325,8 @@ fn simulated(goes_on: bool, name: Option<&'static str>) -> Result<steps::Busy> {
     if goes_on { Ok(steps::busy(name)) } else { Err(StoreError::Unreachable("the simulation says so".to_owned())) }
 }
 
-fn encode_error(error: &(dyn std::error::Error + Send + Sync)) -> StoreError {
+pub(super) fn encode_error(error: &(dyn std::error::Error + Send + Sync)) -> StoreError {
     StoreError::Refused(format!("an argument can't be sent: {error}"))
-}
-
-fn lite_args(args: Vec<Arg>) -> Result<SqliteArguments> {
-    let mut list = SqliteArguments::default();
-    for arg in args {
-        match arg {
-            Arg::Text(value) => list.add(value),
-            Arg::Int(value) => list.add(value),
-            Arg::Real(value) => list.add(value),
-            Arg::Flag(value) => list.add(i64::from(value)),
-            Arg::Texts(values) => list.add(serde_json::Value::from(values).to_string()),
-        }
-        .map_err(|error| encode_error(error.as_ref()))?;
-    }
-    Ok(list)
 }
 
 fn pg_args(args: Vec<Arg>) -> Result<PgArguments> {
@@ -500,16 +443,5 @@ impl Row {
 
     pub(crate) fn opt_time(&self, index: usize) -> Result<Option<crate::domain::time::Timestamp>> {
         Ok(self.opt_int(index)?.map(crate::domain::time::Timestamp::from_micros))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::next_chunk;
-
-    #[test]
-    fn few_rows_are_one_statement_and_many_are_few() {
-        assert_eq!([1, 2, 8, 9, 32, 50].map(next_chunk), [(1, 1), (8, 2), (8, 8), (32, 9), (32, 32), (64, 50)]);
-        assert_eq!([65, 127, 128, 600].map(next_chunk), [(64, 64), (64, 64), (128, 128), (512, 512)]);
     }
 }

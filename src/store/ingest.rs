@@ -145,19 +145,21 @@ impl Store {
     ) -> Result<Vec<(&'a ProjectId, Vec<Fate>)>> {
         let mut tx = self.db.write().await?;
         let mut fates = Vec::with_capacity(batches.len());
+        let mut left_to_write = Vec::new();
         for (project, batch) in batches {
+            tx.write_all(std::mem::take(&mut left_to_write)).await?;
             let (watch, held) = gate(&mut tx, project, batch).await?;
             let is_dropped = batch.dropped(&held);
             let left = (!held.is_empty()).then(|| batch.without(&is_dropped));
             let batch = left.as_ref().unwrap_or(batch);
             let known = known(&mut tx, project, batch).await?;
             let merged = merge::merge(known, &batch.spans, watch, now);
-            write(&mut tx, project, batch, &merged, now).await?;
+            left_to_write = write(&mut tx, project, batch, &merged, now).await?;
             let mut stored = merged.fates.into_iter();
             let fate = |dropped: bool| if dropped { Some(Fate::Dropped) } else { stored.next() };
             fates.push((*project, is_dropped.into_iter().filter_map(fate).collect()));
         }
-        tx.commit().await?;
+        tx.write_and_commit(left_to_write).await?;
         Ok(fates)
     }
 }
@@ -274,7 +276,8 @@ async fn gate(tx: &mut Tx, project: &ProjectId, batch: &Batch) -> Result<(Watch,
     Ok((watch, held))
 }
 
-async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged, now: Timestamp) -> Result<()> {
+/// Writes what became of a batch; what may be written last is answered.
+async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged, now: Timestamp) -> Result<Vec<Write>> {
     let new_traces = merged.traces.difference(&batch.traces).map(|trace| args![trace]).collect();
     let moved = merged.moved.iter().map(|(old_trace, row)| {
         args![old_trace, &row.facts.span_id, &row.trace_id, row.facts.session.clone().map(String::from)]
@@ -291,11 +294,16 @@ async fn write(tx: &mut Tx, project: &ProjectId, batch: &Batch, merged: &Merged,
     // Traces sort before all sessions.
     writes.push(Write::new(&UPSERT_TRACE_SUBJECTS, args![project, now, now + batch.trace_settle], settling.collect()));
     writes.push(Write::new(&UPSERT_SESSIONS, args![project, now, now + batch.margin], sessions.collect()));
+    let shrunk: Vec<&SessionId> =
+        merged.sessions.iter().filter(|(_, change)| change.shrunk).map(|(session, _)| session).collect();
+    if shrunk.is_empty() {
+        return Ok(writes);
+    }
     tx.write_all(writes).await?;
-    for (session, _) in merged.sessions.iter().filter(|(_, change)| change.shrunk) {
+    for session in shrunk {
         find_times_again(tx, project, session).await?;
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 fn span_row(incoming: &Incoming, row: &Known) -> Vec<super::engine::Arg> {

@@ -25,6 +25,7 @@ mod kpis;
 mod latest;
 mod lease;
 mod ledger;
+mod lite;
 mod outbox;
 mod place;
 mod plan;
@@ -107,7 +108,8 @@ pub use spans::{SpanPlace, SpanRow, api_id};
 pub use troubles::FailedTry;
 pub use verdicts::{RatedVerdict, VerdictRow};
 
-use engine::{Db, Desk};
+use engine::Db;
+use lite::Desk;
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -231,9 +233,6 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
             .max_lifetime(None)
             // It would ask a thread of this process whether it is there, before each use.
             .test_before_acquire(false)
-            // SQLite ends a transaction by itself where the disk is full or fails; the driver goes on counting it, and refuses to
-            // begin another on that connection for ever.
-            .before_acquire(|connection, _| Box::pin(std::future::ready(Ok(!connection.is_in_transaction()))))
     };
     let writer = pool().max_connections(1).connect_with(options.clone()).await?;
     migrate_lite(&path, &writer).await?;

@@ -99,7 +99,7 @@ impl Bulk {
         }
         let row = format!("({})", marks(self.columns.len()));
         let values = format!("VALUES {}", vec![row; rows].join(","));
-        let rows = if filled { values } else { format!("SELECT * FROM ({values}) LIMIT ?") };
+        let rows = if filled { values } else { format!("SELECT * FROM ({values}) LIMIT +?") };
         let _ = write!(text, "v({}) AS ({rows}) {tail}", self.names());
         text
     }
@@ -115,7 +115,8 @@ fn marks(count: usize) -> String {
 }
 
 /// What SQLite says otherwise: it has one writer, so row locks go; it has no arrays, so id lists are JSON; and its greatest
-/// and least of two values are `max` and `min`.
+/// and least of two values are `max` and `min`. A limit that is a bare parameter it plans for anew, parsing the statement
+/// again, each time another value is bound (since 3.47); with a sign before it, the parameter is an expression like any other.
 fn to_sqlite(text: &str) -> String {
     let mut lite = text.to_owned();
     for lock in [
@@ -128,7 +129,7 @@ fn to_sqlite(text: &str) -> String {
     ] {
         lite = lite.replace(lock, "");
     }
-    lite = lite.replace("GREATEST(", "max(").replace("LEAST(", "min(");
+    lite = lite.replace("GREATEST(", "max(").replace("LEAST(", "min(").replace("LIMIT $", "LIMIT +$");
     while let Some(start) = lite.find("= ANY($") {
         let digits = start + "= ANY(".len();
         let end = digits + lite[digits..].find(')').unwrap_or(0);
@@ -174,8 +175,10 @@ mod tests {
     #[test]
     fn sqlite_gets_its_own_words_and_nothing_else_changes() {
         assert_eq!(
-            to_sqlite("SELECT a FROM t WHERE p = $1 AND a = ANY($12) AND GREATEST(b, $2) > 0 FOR UPDATE SKIP LOCKED"),
-            "SELECT a FROM t WHERE p = $1 AND a IN (SELECT value FROM json_each($12)) AND max(b, $2) > 0"
+            to_sqlite(
+                "SELECT a FROM t WHERE p = $1 AND a = ANY($12) AND GREATEST(b, $2) > 0 LIMIT $3 FOR UPDATE SKIP LOCKED"
+            ),
+            "SELECT a FROM t WHERE p = $1 AND a IN (SELECT value FROM json_each($12)) AND max(b, $2) > 0 LIMIT +$3"
         );
     }
 
@@ -193,7 +196,7 @@ mod tests {
         );
         assert_eq!(
             BULK.sqlite(2, false),
-            "WITH s(s1) AS (VALUES (?)), v(a, n) AS (SELECT * FROM (VALUES (?,?),(?,?)) LIMIT ?) \
+            "WITH s(s1) AS (VALUES (?)), v(a, n) AS (SELECT * FROM (VALUES (?,?),(?,?)) LIMIT +?) \
              INSERT INTO t SELECT a, n, (SELECT s1 FROM s) FROM v"
         );
     }

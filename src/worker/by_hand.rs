@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::Worker;
-use super::assess::{Catalogue, Due};
+use super::assess::Due;
+use super::catalogue::Catalogue;
 use super::panel::Wanted;
 use super::reading::Reading;
 use crate::domain::assessment::{Assessment, Goal};

@@ -8,7 +8,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::Worker;
-use super::assess::Catalogue;
+use super::catalogue::Catalogue;
 use super::panel::Wanted;
 use super::reading::Reading;
 use crate::domain::compose::{self, Opinion};

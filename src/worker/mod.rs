@@ -6,6 +6,7 @@
 mod assess;
 mod blocks;
 mod by_hand;
+mod catalogue;
 mod custom;
 mod dataset;
 mod deliver;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::{self, BoxFuture};
 
 use super::Worker;
-use super::assess::Catalogue;
+use super::catalogue::Catalogue;
 use super::custom::{Job, Opinions, Task};
 use super::reading::Reading;
 use super::vitals::CallClass;

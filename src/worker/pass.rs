@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
-use super::assess::Catalogue;
+use super::catalogue::Catalogue;
 use crate::clock::stopwatch;
 use crate::domain::assessment::Ending;
 use crate::domain::ids::ProjectId;

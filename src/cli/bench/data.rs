@@ -108,15 +108,27 @@ pub(super) async fn sessions(
     sessions: Range<u64>,
     turns: u64,
 ) -> anyhow::Result<()> {
+    sessions_alike(bench, project, sessions, turns, 1).await
+}
+
+/// The same, with so many neighbours each that hold the same conversation.
+pub(super) async fn sessions_alike(
+    bench: &Bench,
+    project: &ProjectId,
+    sessions: Range<u64>,
+    turns: u64,
+    alike: u64,
+) -> anyhow::Result<()> {
     use crate::clock::Clock as _;
     const BATCH: u64 = 500;
     for first in sessions.clone().step_by(usize::try_from(BATCH)?) {
         let now = bench.clock.now();
         let mut spans = Vec::new();
         for session in first..sessions.end.min(first + BATCH) {
+            let words = SeededEntropy::new(bench.seed.wrapping_add(session / alike));
             for turn in 0..turns {
                 let ago = i64::try_from(turns - turn)?;
-                spans.push(turn_of(&bench.random, session, turn, now + Micros::seconds(-20 * ago)));
+                spans.push(turn_of(&words, session, turn, now + Micros::seconds(-20 * ago)));
             }
         }
         let arrival =

@@ -48,7 +48,7 @@ pub(super) async fn measure(args: &BenchEvalArgs) -> anyhow::Result<Report> {
     let dataset = bench.store.create_dataset(&project, &spec, bench.clock.now()).await?;
     let order = RunOrder {
         dataset: dataset.id,
-        judge: Some(judge(&bench, &project).await?.to_string()),
+        judge: Some(judge(&bench, &project, "It answers what was asked").await?.to_string()),
         source: "bench".to_owned(),
         ..RunOrder::default()
     };

@@ -30,8 +30,13 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
     let endpoint = endpoint(latency, args.in_flight).await?;
     let bench = Bench::with_judges(args.common.seed, endpoint.judges.clone()).await?;
     let project = data::project(&bench).await?;
-    data::group_of(&bench, &project, &json!([{"kind": "judge", "refId": judge(&bench, &project).await?}])).await?;
-    data::sessions(&bench, &project, 0..args.sessions, args.turns).await?;
+    let mut members = Vec::new();
+    for number in 1..=args.judges {
+        let judge = judge(&bench, &project, &format!("Whether it is good in way {number}")).await?;
+        members.push(json!({"kind": "judge", "refId": judge}));
+    }
+    data::group_of(&bench, &project, &json!(members)).await?;
+    data::sessions_alike(&bench, &project, 0..args.sessions, args.turns, args.alike).await?;
     bench.clock.advance(Micros::seconds(3_600));
 
     let cpu = process::cpu_seconds();
@@ -42,16 +47,20 @@ pub(super) async fn measure(args: &BenchJudgeArgs) -> anyhow::Result<Report> {
 
     let done = u64::try_from(pass.judged)?;
     anyhow::ensure!(done == args.sessions, "{done} of {} sessions were judged: {pass:?}", args.sessions);
+    let questions = args.judges * args.sessions.div_ceil(args.alike);
     let report = Report::of(format!(
-        "Sweep of {} quiet sessions by a judge that answers after {} ms, {} calls under way at most, SQLite, from plan to \
-         recorded verdict (seed {})",
-        args.sessions, args.latency_ms, args.in_flight, args.common.seed
+        "Sweep of {} quiet sessions, {} of each conversation, by a group of {} judges that answer after {} ms, {} calls under \
+         way at most, SQLite, from plan to recorded verdict; one call for each judge and conversation (seed {})",
+        args.sessions, args.alike, args.judges, args.latency_ms, args.in_flight, args.common.seed
     ))
     .text("engine", "sqlite")
     .count("sessions", args.sessions, "")
+    .count("judges", args.judges, "")
+    .count("alike", args.alike, "")
+    .count("calls", questions, "")
     .count("in_flight", u64::try_from(args.in_flight)?, "")
     .number("sweep_seconds", seconds, "s");
-    endpoint.figures(report, args.sessions, seconds, cpu)
+    endpoint.figures(report, questions, seconds, cpu)
 }
 
 /// An endpoint that answers after a while, on loopback.
@@ -106,9 +115,9 @@ pub(super) async fn endpoint(latency: Duration, in_flight: usize) -> anyhow::Res
     Ok(Endpoint { judges, latency, in_flight, calls, slept_micros, serving })
 }
 
-/// A judge; answers its id.
-pub(super) async fn judge(bench: &Bench, project: &ProjectId) -> anyhow::Result<ScorerId> {
-    let spec = JudgeSpec::create(&json!({"name": "quality"}))?;
+/// A judge of these criteria; answers its id.
+pub(super) async fn judge(bench: &Bench, project: &ProjectId, criteria: &str) -> anyhow::Result<ScorerId> {
+    let spec = JudgeSpec::create(&json!({"name": "quality", "judge": {"acceptanceCriteria": criteria}}))?;
     let spec_text = serde_json::to_string(&spec)?;
     let draft = ScorerDraft { kind: MemberKind::Judge, name: spec.name, spec: spec_text };
     Ok(bench.store.create_scorer(project, &draft, bench.clock.now()).await?.id)

@@ -23,17 +23,14 @@ use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 pub use eval::BenchEvalArgs;
 
-use crate::app::customs;
+use crate::app::{customs, worker_settings};
 use crate::clock::ManualClock;
 use crate::config::Config;
-use crate::domain::assessment::RetryPolicy;
-use crate::domain::quarantine::Limits;
-use crate::domain::retry::Backoff;
-use crate::domain::time::{Micros, Timestamp};
+use crate::domain::time::Timestamp;
 use crate::entropy::{Entropy, OsEntropy, SeededEntropy};
 use crate::scorers::judge::{JudgeClient, JudgeSettings};
-use crate::store::{Caps, Store, StoreSettings};
-use crate::worker::{Worker, WorkerSettings};
+use crate::store::{Store, StoreSettings};
+use crate::worker::Worker;
 
 pub use api::BenchApiArgs;
 pub use empty_sweep::BenchEmptySweepArgs;
@@ -127,6 +124,7 @@ struct Bench {
     worker: Arc<Worker>,
     /// The first worker and as many others as were asked for, each with a store of its own, as processes have.
     workers: Vec<Arc<Worker>>,
+    seed: u64,
     random: Arc<SeededEntropy>,
 }
 
@@ -145,9 +143,16 @@ impl Bench {
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000)));
         let judges = JudgeClient::new(judges, clock.clone()).map_err(anyhow::Error::msg)?;
         let customs = customs(&Config::default()).map_err(anyhow::Error::msg)?;
-        let worker = Worker::new(store.clone(), clock.clone(), entropy, Arc::new(judges), customs, settings());
+        let worker = Worker::new(
+            store.clone(),
+            clock.clone(),
+            entropy,
+            Arc::new(judges),
+            customs,
+            worker_settings(&Config::default()),
+        );
         let workers = vec![Arc::clone(&worker)];
-        Ok(Self { place, store, clock, worker, workers, random })
+        Ok(Self { place, store, clock, worker, workers, seed, random })
     }
 
     /// Has so many workers, each with a store of its own.
@@ -157,7 +162,14 @@ impl Bench {
             let store = Store::open(&StoreSettings::at(&self.place.url), Arc::clone(&entropy)).await?;
             let judges = JudgeClient::new(JudgeSettings::default(), self.clock.clone()).map_err(anyhow::Error::msg)?;
             let customs = customs(&Config::default()).map_err(anyhow::Error::msg)?;
-            let worker = Worker::new(store, self.clock.clone(), entropy, Arc::new(judges), customs, settings());
+            let worker = Worker::new(
+                store,
+                self.clock.clone(),
+                entropy,
+                Arc::new(judges),
+                customs,
+                worker_settings(&Config::default()),
+            );
             self.workers.push(worker);
         }
         Ok(())
@@ -167,25 +179,5 @@ impl Bench {
     async fn close(self) -> anyhow::Result<()> {
         self.store.close().await;
         self.place.remove().await
-    }
-}
-
-fn settings() -> WorkerSettings {
-    let backoff = Backoff { first: Micros::seconds(5), longest: Micros::seconds(600) };
-    WorkerSettings {
-        retention: crate::store::Retention::default(),
-        root_grace: Micros::seconds(60),
-        failing_after: Micros::seconds(3_600),
-        trace_settle: Micros::seconds(2),
-        retry: RetryPolicy { errors: backoff, deferrals: backoff, max_attempts: 5, panel_wait: Micros::seconds(3_600) },
-        limits: Limits { max_turns: 2_000, max_spans: 20_000 },
-        max_session_age: Micros::ZERO,
-        caps: Caps::default(),
-        lease: Micros::seconds(120),
-        max_in_flight: 256,
-        plan_batch: 500,
-        claim_batch: 128,
-        record_batch: 128,
-        grace: Micros::seconds(30),
     }
 }

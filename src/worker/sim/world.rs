@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use tokio_util::sync::CancellationToken;
 
-use super::super::assess::Catalogue;
+use super::super::catalogue::Catalogue;
 use super::super::keep::Keeper;
 use super::super::record::Task as Recorder;
 use super::super::{Deliverer, Worker, WorkerSettings};
