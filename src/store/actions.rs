@@ -22,8 +22,8 @@ statements! {
     PENDING = "SELECT tool, trace_id, span_id, position, at FROM tool_actions
         WHERE project_id = $1 AND status = 'pending_approval' ORDER BY at DESC, trace_id, span_id, position LIMIT $2";
     @bulk {
-        MOVE(1; old_trace Text, span_id Text, trace_id Text) = "UPDATE tool_actions SET trace_id = v.trace_id FROM v
-            WHERE tool_actions.project_id = $1 AND tool_actions.trace_id = v.old_trace AND tool_actions.span_id = v.span_id";
+        MOVE(0; project_id Text, old_trace Text, span_id Text, trace_id Text) = "UPDATE tool_actions SET trace_id = v.trace_id FROM v
+            WHERE tool_actions.project_id = v.project_id AND tool_actions.trace_id = v.old_trace AND tool_actions.span_id = v.span_id";
         FORGET(1; trace_id Text, span_id Text) = "DELETE FROM tool_actions
             WHERE project_id = $1 AND (trace_id, span_id) IN (SELECT trace_id, span_id FROM v)";
         INSERT(1; trace_id Text, span_id Text, position Int, tool Text, status Text, at Int) = "INSERT INTO tool_actions
@@ -73,7 +73,8 @@ pub struct PendingDetail {
 /// What keeps the actions in step with what a batch of spans changed.
 pub(super) fn follow(project: &ProjectId, batch: &[Incoming], merged: &Merged) -> [Write; 3] {
     let moved = merged.moved.iter().filter(|(old_trace, row)| *old_trace != row.trace_id);
-    let moved: Rows = moved.map(|(old_trace, row)| args![old_trace, &row.facts.span_id, &row.trace_id]).collect();
+    let moved: Rows =
+        moved.map(|(old_trace, row)| args![project, old_trace, &row.facts.span_id, &row.trace_id]).collect();
     let (mut stale, mut rows) = (Rows::new(), Rows::new());
     for (index, row) in &merged.written {
         if merged.fates.get(*index) != Some(&Fate::New) {
@@ -87,7 +88,7 @@ pub(super) fn follow(project: &ProjectId, batch: &[Incoming], merged: &Merged) -
         }
     }
     [
-        Write::new(&MOVE, args![project], moved),
+        Write::new(&MOVE, args![], moved),
         Write::new(&FORGET, args![project], stale),
         Write::new(&INSERT, args![project], rows),
     ]

@@ -32,12 +32,17 @@ pub(super) fn chunks(bulk: &'static Bulk, scalars: &[Arg], rows: Vec<Vec<Arg>>) 
     while left.len() > 0 {
         let (size, taken) = next_chunk(left.len());
         let mut all = scalars.to_vec();
-        all.extend(left.by_ref().take(taken).flatten());
-        if taken < size {
-            all.resize(scalars.len() + size * bulk.columns.len(), Arg::Int(None));
-            all.push(Arg::from(i64::try_from(taken).unwrap_or(i64::MAX)));
+        let is_filled = taken == size;
+        for mut row in left.by_ref().take(taken) {
+            all.append(&mut row);
+            if !is_filled {
+                all.push(Arg::Flag(true));
+            }
         }
-        chunks.push((bulk.sqlite(size, taken == size), all));
+        if !is_filled {
+            all.resize(scalars.len() + size * (bulk.columns.len() + 1), Arg::Int(None));
+        }
+        chunks.push((bulk.sqlite(size, is_filled), all));
     }
     chunks
 }

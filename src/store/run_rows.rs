@@ -36,14 +36,14 @@ statements! {
             SELECT $1, $2, row_key, question_index, run_number, submission, done, 0, status, rating, verdict,
                 CAST($3 AS BIGINT), CASE WHEN done THEN CAST($3 AS BIGINT) END FROM v
             WHERE true ON CONFLICT (project_id, run_id, row_key) DO NOTHING RETURNING row_key";
-        SETTLE(4; row_key Text, status Text, rating Real, verdict Text) = "UPDATE run_rows SET done = true,
+        SETTLE(3; project_id Text, row_key Text, status Text, rating Real, verdict Text) = "UPDATE run_rows SET done = true,
                 lease_token = NULL, status = v.status, rating = v.rating, verdict = v.verdict, note = NULL,
-                scored_at = CAST($4 AS BIGINT)
-            FROM v WHERE run_rows.project_id = $1 AND run_rows.run_id = $2 AND run_rows.row_key = v.row_key
-                AND run_rows.lease_token = $3 AND NOT run_rows.done RETURNING run_rows.row_key";
-        PUT_OFF(3; row_key Text, note Text) = "UPDATE run_rows SET lease_token = NULL, lease_until = 0, note = v.note
-            FROM v WHERE run_rows.project_id = $1 AND run_rows.run_id = $2 AND run_rows.row_key = v.row_key
-                AND run_rows.lease_token = $3 AND NOT run_rows.done RETURNING run_rows.row_key";
+                scored_at = CAST($3 AS BIGINT)
+            FROM v WHERE run_rows.project_id = v.project_id AND run_rows.run_id = $1 AND run_rows.row_key = v.row_key
+                AND run_rows.lease_token = $2 AND NOT run_rows.done RETURNING run_rows.row_key";
+        PUT_OFF(2; project_id Text, row_key Text, note Text) = "UPDATE run_rows SET lease_token = NULL, lease_until = 0, note = v.note
+            FROM v WHERE run_rows.project_id = v.project_id AND run_rows.run_id = $1 AND run_rows.row_key = v.row_key
+                AND run_rows.lease_token = $2 AND NOT run_rows.done RETURNING run_rows.row_key";
     }
 }
 
@@ -163,13 +163,15 @@ impl Store {
         let (mut settled, mut put_off) = (Rows::new(), Rows::new());
         for RowEnd { key, end } in ends {
             match end {
-                Ok(verdict) => settled.push(args![key, verdict.status().as_str(), verdict.rating, to_json(verdict)?]),
-                Err(why) => put_off.push(args![key, why]),
+                Ok(verdict) => {
+                    settled.push(args![project, key, verdict.status().as_str(), verdict.rating, to_json(verdict)?]);
+                }
+                Err(why) => put_off.push(args![project, key, why]),
             }
         }
         let mut tx = self.db.write().await?;
-        let written = tx.bulk(&SETTLE, args![project, run, token, now], settled).await?.len();
-        let written = written + tx.bulk(&PUT_OFF, args![project, run, token], put_off).await?.len();
+        let written = tx.bulk(&SETTLE, args![run, token, now], settled).await?.len();
+        let written = written + tx.bulk(&PUT_OFF, args![run, token], put_off).await?.len();
         tx.commit().await?;
         Ok(written)
     }

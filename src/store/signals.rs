@@ -56,8 +56,8 @@ statements! {
                 trace_id, rating, threshold, justification, seen_at)
             SELECT project_id, signal_id, number, session_id, trace_id, rating, threshold, justification, CAST($1 AS BIGINT) FROM v";
         FORGET_OCCURRENCES(0; project_id Text, signal_id Text, up_to Int) = "DELETE FROM signal_occurrences
-            WHERE EXISTS (SELECT 1 FROM v WHERE v.project_id = signal_occurrences.project_id
-                AND v.signal_id = signal_occurrences.signal_id AND signal_occurrences.number <= v.up_to)";
+            WHERE (project_id, signal_id, number) IN (SELECT o.project_id, o.signal_id, o.number FROM v
+                JOIN signal_occurrences o ON o.project_id = v.project_id AND o.signal_id = v.signal_id AND o.number <= v.up_to)";
     }
 }
 
