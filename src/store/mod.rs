@@ -236,26 +236,26 @@ async fn open_lite(path: &str, settings: &StoreSettings) -> Result<Db> {
             // It would ask a thread of this process whether it is there, before each use.
             .test_before_acquire(false)
     };
+    let lock = opening(&path).await?;
     let writer = pool().max_connections(1).connect_with(options.clone()).await?;
-    migrate_lite(&path, &writer).await?;
+    sqlx::migrate!("migrations/sqlite").run(&writer).await?;
+    // Unlocked when the file closes; the file itself stays, since removing it would race with the next process.
+    drop(lock);
     let reader = pool().max_connections(LITE_READERS).connect_with(options.read_only(true)).await?;
     Ok(Db::Lite { writer, reader, desk: Desk::default() })
 }
 
-/// sqlx takes no lock while it migrates SQLite: a lock file keeps two processes that start together from migrating twice.
-async fn migrate_lite(path: &Path, writer: &sqlx::SqlitePool) -> Result<()> {
+/// A lock that processes which open a file together hold one after another: sqlx takes none while it migrates SQLite, and SQLite
+/// does not wait for another process that turns the write-ahead log on.
+async fn opening(path: &Path) -> Result<std::fs::File> {
     let lock_path = PathBuf::from(format!("{}.migrate-lock", path.display()));
     let in_the_way = |error: std::io::Error| StoreError::Unreachable(format!("{}: {error}", lock_path.display()));
     let lock =
         std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(in_the_way)?;
-    let lock = tokio::task::spawn_blocking(move || fs4::FileExt::lock(&lock).map(|()| lock))
+    tokio::task::spawn_blocking(move || fs4::FileExt::lock(&lock).map(|()| lock))
         .await
         .map_err(|error| StoreError::Unreachable(error.to_string()))?
-        .map_err(in_the_way)?;
-    let migrated = sqlx::migrate!("migrations/sqlite").run(writer).await;
-    // Unlocked when the file closes; the file itself stays, since removing it would race with the next process.
-    drop(lock);
-    Ok(migrated?)
+        .map_err(in_the_way)
 }
 
 async fn open_pg(settings: &StoreSettings) -> Result<Db> {
