@@ -15,12 +15,15 @@ use crate::domain::time::Timestamp;
 
 statements! {
     CLAIMABLE = "SELECT visible_at FROM queue WHERE visible_at <= $1 ORDER BY visible_at LIMIT 1";
+    // Two looks rather than one at (project_id, lane) > ($2, $3): SQLite would go through all that waits in the lane.
     NEXT_LANE = "SELECT l.project_id, l.lane, EXISTS (SELECT 1 FROM queue d
             WHERE d.lease_token IS NULL AND d.priority = $1 AND d.project_id = l.project_id AND d.lane = l.lane
                 AND d.visible_at <= $4 AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.project_id = l.project_id
                     AND b.group_id = l.lane AND (b.until_at IS NULL OR b.until_at > $4)))
-        FROM (SELECT project_id, lane FROM queue
-            WHERE lease_token IS NULL AND priority = $1 AND (project_id, lane) > ($2, $3)
+        FROM (SELECT project_id, lane FROM (SELECT project_id, lane FROM queue
+                WHERE lease_token IS NULL AND priority = $1 AND project_id = $2 AND lane > $3 ORDER BY lane LIMIT 1) same
+            UNION ALL SELECT project_id, lane FROM (SELECT project_id, lane FROM queue
+                WHERE lease_token IS NULL AND priority = $1 AND project_id > $2 ORDER BY project_id, lane LIMIT 1) later
             ORDER BY project_id, lane LIMIT 1) l";
     NEXT_LANE_IN_PROJECT = "SELECT l.project_id, l.lane, EXISTS (SELECT 1 FROM queue d
             WHERE d.lease_token IS NULL AND d.priority = $1 AND d.project_id = l.project_id AND d.lane = l.lane

@@ -442,4 +442,21 @@ mod tests {
         }
         assert!(bad.is_empty(), "{}", bad.join("\n"));
     }
+
+    /// By two bounds taken together SQLite finds where they begin, and from there goes through all that equals both.
+    #[tokio::test]
+    async fn the_lane_after_a_long_one_is_found_without_going_through_what_waits_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite://{}", folder.path().join("lanes.db").display());
+        let store = Store::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(1))).await.expect("a store");
+        let next_lane = |sql: &&&sql::Sql| sql.name.contains("lease::NEXT_LANE");
+        let plans = STATEMENTS.iter().flat_map(|statements| statements.single).filter(next_lane);
+        let mut looked_at = 0;
+        for sql in plans {
+            let plan = plan_of(&store, sql.sqlite().to_owned()).await;
+            assert!(plan.contains("queue_by_lane") && !plan.contains(")>("), "{}:\n  {plan}", sql.name);
+            looked_at += 1;
+        }
+        assert_eq!(looked_at, 2);
+    }
 }
