@@ -1,6 +1,6 @@
 //! Quarantine: sessions that grew beyond the limits are held until an operator releases them.
 //!
-//! Planning holds them, under the lock on the session's row; ingest looks here before it takes any lock, so that what arrives
+//! Planning holds them, under the lock on the session's row; ingest reads them before it takes any lock, so that what arrives
 //! for a held session touches no row at all. An arrival under way at that moment is still stored.
 
 use std::collections::{BTreeMap, BTreeSet};
