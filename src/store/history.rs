@@ -20,11 +20,10 @@ statements! {
         WHERE s.project_id = $1 AND s.kind = $2 AND s.scorer_id = $3 ORDER BY v.version DESC";
     REPORTS = "SELECT d.verdict_id, d.session_id, d.anchor_trace_id, d.group_id, d.group_name, d.last_turn_at, d.created_at,
             m.version, m.outcome, m.goodness, m.reason, m.detail, m.justification, m.position, m.facts, g.owner_id
-        FROM verdict_members m
-        JOIN verdicts d ON d.project_id = m.project_id AND d.session_id = m.session_id AND d.group_id = m.group_id
-            AND d.revision = m.revision AND d.round = m.round AND d.sequence = m.sequence
+        FROM verdict_members m CROSS JOIN verdicts d
         LEFT JOIN scorer_groups g ON g.project_id = m.project_id AND g.group_id = m.group_id
-        WHERE m.project_id = $1 AND m.ref_id = $2 AND m.kind = 'custom' AND d.last_turn_at >= $3
+        WHERE d.project_id = m.project_id AND d.session_id = m.session_id AND d.group_id = m.group_id
+            AND d.revision = m.revision AND d.round = m.round AND d.sequence = m.sequence AND m.project_id = $1 AND m.ref_id = $2 AND m.kind = 'custom' AND d.last_turn_at >= $3
             AND (d.last_turn_at < $4 OR (d.last_turn_at = $4 AND (d.verdict_id > $5
                 OR (d.verdict_id = $5 AND m.position > $6))))
         ORDER BY d.last_turn_at DESC, d.verdict_id, m.position LIMIT $7";

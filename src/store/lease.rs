@@ -1,12 +1,12 @@
 //! Leases: sessions with due work are claimed lane by lane, renewed while they are in work, and given back.
 //!
 //! A lane is a project and one of its groups. Claims take a few from each lane in rotation, so that no backlog starves
-//! another; a lane whose group is blocked is passed by in one look, however long it is. A lease that expired is claimed again alone: only a death while alone counts as the session's own, so that a
-//! crashing neighbour gives nobody a bad name.
+//! another; a lane whose group is blocked is passed by in one look, however long it is. A lease that expired is claimed again
+//! alone: only a death while alone counts as the session's own, so that a crashing neighbour gives nobody a bad name.
 
 use std::sync::PoisonError;
 
-use super::engine::{Result, Row, Tx, args};
+use super::engine::{Result, Row, Rows, Tx, args};
 use super::plan::count;
 use super::sql::statements;
 use super::{Store, retrying};
@@ -51,11 +51,13 @@ statements! {
     IN_FLIGHT = "SELECT COUNT(*), COUNT(*) FILTER (WHERE lane = $3) FROM queue
         WHERE project_id = $1 AND visible_at > $2 AND lease_token IS NOT NULL";
     LEASED = "SELECT COUNT(*) FROM queue WHERE project_id = $1 AND lease_token IS NOT NULL AND visible_at > $2";
-    RENEW = "WITH held AS MATERIALIZED (SELECT project_id, session_id FROM queue
-            WHERE lease_token = ANY($1) ORDER BY project_id, session_id FOR UPDATE)
-        UPDATE queue SET visible_at = $2 FROM held
-        WHERE queue.project_id = held.project_id AND queue.session_id = held.session_id";
     @bulk {
+        RENEW(1; project_id Text, session_id Text, token Text) = ", held AS MATERIALIZED (
+                SELECT q.project_id, q.session_id FROM v
+                JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
+                WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q)
+            UPDATE queue SET visible_at = $1 FROM held
+            WHERE queue.project_id = held.project_id AND queue.session_id = held.session_id RETURNING queue.session_id";
         RELEASE(1; project_id Text, session_id Text, token Text) = ", held AS MATERIALIZED (
                 SELECT q.project_id, q.session_id FROM v
                 JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
@@ -259,17 +261,18 @@ impl Store {
         row.map_or(Ok(0), |row| row.int(0))
     }
 
-    /// Makes leases last until `until`. Leases that somebody else took over are left alone.
+    /// Makes the leases of these sessions last until `until`, and tells how many. Those that somebody else took over are left
+    /// alone.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn renew(&self, tokens: Vec<String>, until: Timestamp) -> Result<u64> {
-        retrying!(self.renew_once(tokens.clone(), until))
+    pub async fn renew(&self, claims: &[Claimed], until: Timestamp) -> Result<usize> {
+        retrying!(self.renew_once(claims, until))
     }
 
-    async fn renew_once(&self, tokens: Vec<String>, until: Timestamp) -> Result<u64> {
+    async fn renew_once(&self, claims: &[Claimed], until: Timestamp) -> Result<usize> {
         let mut tx = self.db.write().await?;
-        let renewed = tx.execute(&RENEW, args![tokens, until]).await?;
+        let renewed = tx.bulk(&RENEW, args![until], rows(claims)).await?.len();
         tx.commit().await?;
         Ok(renewed)
     }
@@ -283,9 +286,8 @@ impl Store {
     }
 
     async fn release_once(&self, claims: &[Claimed], now: Timestamp) -> Result<()> {
-        let rows = claims.iter().map(|claim| args![&claim.project, &claim.session, &claim.token]).collect();
         let mut tx = self.db.write().await?;
-        tx.bulk(&RELEASE, args![now], rows).await?;
+        tx.bulk(&RELEASE, args![now], rows(claims)).await?;
         tx.commit().await
     }
 }
@@ -301,6 +303,10 @@ async fn room_within(tx: &mut Tx, caps: Caps, project: &str, lane: &str, now: Ti
     let left = |cap: Option<i64>, taken: i64| cap.map_or(i64::MAX, |cap| cap - taken);
     let room = left(caps.project, of_project).min(left(caps.group, of_lane)).max(0);
     Ok(usize::try_from(room).unwrap_or(usize::MAX))
+}
+
+fn rows(claims: &[Claimed]) -> Rows {
+    claims.iter().map(|claim| args![&claim.project, &claim.session, &claim.token]).collect()
 }
 
 fn claimed(row: &Row, token: &str) -> Result<Claimed> {

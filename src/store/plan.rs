@@ -3,6 +3,9 @@
 //! The sessions are locked first and the groups read after, in a later statement: groups read before would disarm sessions
 //! that a group just enabled has armed. Rows that another planner holds are skipped, so any number of workers may plan.
 //!
+//! Alarms are read off their index, in its order. The cast of a text to what it is keeps SQLite from going through all of a
+//! project's sessions instead, and is nothing to PostgreSQL.
+//!
 //! Lock order: sessions, queue rows, assessments, the latter two as recording has them. Considering sessions again waits for
 //! a planner that holds them: it would take an alarm that is about to be disarmed for one that will ring.
 
@@ -20,11 +23,12 @@ use crate::domain::time::{Micros, Timestamp};
 
 statements! {
     DUE = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at, check_at, spans FROM sessions
-        WHERE check_at <= $1 AND check_at >= $3 AND (check_at, project_id, session_id) > ($3, $4, $5)
+        WHERE check_at <= $1 AND (check_at, project_id, session_id) > ($3, $4, $5)
         ORDER BY check_at, project_id, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
     DUE_IN_PROJECT = "SELECT project_id, session_id, revision, last_arrival_at, turns, rootless, rootless_at, pruned_at, check_at, spans
-        FROM sessions WHERE check_at <= $1 AND check_at >= $3 AND project_id = $4 AND (check_at, session_id) > ($3, $5)
-        ORDER BY check_at, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
+        FROM sessions WHERE check_at <= $1 AND CAST(project_id AS TEXT) = $4
+            AND (check_at, project_id, session_id) > ($3, $4, $5)
+        ORDER BY check_at, project_id, session_id LIMIT $2 FOR UPDATE SKIP LOCKED";
     HAS_WORK = "SELECT EXISTS (SELECT 1 FROM sessions WHERE check_at <= $1)
             OR EXISTS (SELECT 1 FROM queue WHERE visible_at <= $2)
             OR EXISTS (SELECT 1 FROM reconsiderations)

@@ -23,14 +23,14 @@ statements! {
         FROM sessions WHERE project_id = $1 AND recent_hour >= $2 AND recent_at >= $3 AND spans > 0
             AND session_id >= ' ' AND recent_hour <= $4 AND (recent_at < $5 OR (recent_at = $5 AND session_id > $6))
         ORDER BY recent_hour DESC, recent_at DESC, session_id LIMIT $7";
-    RANKED = "WITH rated AS (SELECT s.session_id, s.revision, s.last_arrival_at, s.turns, s.rootless, s.spans, s.errors,
+    RANKED = "WITH rated AS MATERIALIZED (SELECT s.session_id, s.revision, s.last_arrival_at, s.turns, s.rootless, s.spans, s.errors,
                 s.latency, s.first_at, s.recent_at, s.last_turn_at,
                 (SELECT MIN(d.rating) FROM verdicts d WHERE d.project_id = s.project_id AND d.session_id = s.session_id
                     AND NOT EXISTS (SELECT 1 FROM verdicts n WHERE n.project_id = d.project_id
                         AND n.session_id = d.session_id AND n.group_id = d.group_id
                         AND (n.revision, n.round, n.sequence) > (d.revision, d.round, d.sequence))) AS headline
             FROM sessions s WHERE s.project_id = $1 AND s.recent_hour >= $2 AND s.recent_at >= $3 AND s.spans > 0
-                AND s.session_id >= ' '),
+                AND CAST(s.session_id AS TEXT) >= ' '),
         placed AS (SELECT session_id, revision, last_arrival_at, turns, rootless, spans, errors, latency, first_at, recent_at,
                 last_turn_at, CASE CAST($4 AS TEXT) WHEN 'worst' THEN COALESCE(headline, 11)
                     WHEN 'best' THEN COALESCE(-headline, 1) ELSE 0 END AS place

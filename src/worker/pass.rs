@@ -402,14 +402,12 @@ impl Worker {
 
     async fn renew(&self, work: &InWork) {
         self.vitals.judging.go_on();
-        let mut tokens: Vec<String> = work.claims.values().map(|claim| claim.token.clone()).collect();
-        tokens.sort_unstable();
-        tokens.dedup();
-        if tokens.is_empty() {
+        let claims: Vec<Claimed> = work.claims.values().cloned().collect();
+        if claims.is_empty() {
             return;
         }
         let until = self.clock.now() + self.settings.lease;
-        if let Err(error) = self.store.renew(tokens, until).await {
+        if let Err(error) = self.store.renew(&claims, until).await {
             tracing::warn!(%error, "leases can't be renewed; sessions in work may be judged by another worker too");
         }
     }

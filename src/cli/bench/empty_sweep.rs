@@ -35,6 +35,7 @@ const FEW: u64 = 10_000;
 pub(super) async fn measure(args: &BenchEmptySweepArgs) -> anyhow::Result<Report> {
     let few = FEW.min(args.sessions);
     let (small, large) = (judged(few, args).await?, judged(args.sessions, args).await?);
+    let one_core = process::stay_on_one_core();
     // In turn, so that whatever else the machine does slows both alike.
     let (mut at_few, mut at_many) = (Vec::new(), Vec::new());
     for _ in 0..args.passes {
@@ -43,9 +44,12 @@ pub(super) async fn measure(args: &BenchEmptySweepArgs) -> anyhow::Result<Report
     }
     let (at_few, at_many) = (median(at_few), median(at_many));
     let mut report = Report::of(format!(
-        "Sweep that finds nothing to do, median of {} in turn, at {few} and at {} stored and judged sessions of 2 turns \
-         (seed {})",
-        args.passes, args.sessions, args.common.seed
+        "Sweep that finds nothing to do, median of {} in turn, at {few} and at {} stored and judged sessions of 2 turns, \
+         {} (seed {})",
+        args.passes,
+        args.sessions,
+        if one_core { "on one core" } else { "wherever threads were put" },
+        args.common.seed
     ))
     .text("engine", args.place.engine.as_str())
     .count("sessions", args.sessions, "")

@@ -107,12 +107,12 @@ impl World<'_> {
 
     async fn renew(&mut self, process: usize) {
         let held = self.tasks_of(process).into_iter().filter_map(|id| match &self.tasks[&id].kind {
-            Kind::Assess(claim, _) => Some(claim.token.clone()),
+            Kind::Assess(claim, _) => Some(claim.clone()),
             _ => None,
         });
-        let tokens: Vec<String> = held.collect();
+        let claims: Vec<Claimed> = held.collect();
         let (store, until) = (self.processes[process].recorder.store.clone(), self.clock.now() + LEASE);
-        let renew = async move { Done::Other(store.renew(tokens, until).await.map(|_| ())) };
+        let renew = async move { Done::Other(store.renew(&claims, until).await.map(|_| ())) };
         self.start(process, Kind::Other, renew).await;
     }
 

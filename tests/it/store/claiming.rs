@@ -70,7 +70,7 @@ async fn a_lease_that_expired_is_taken_over_and_the_loser_changes_nothing(ctx: C
     let state = async || ctx.raw().await.texts(&["session_id", "visible_at", "lease_token"], "FROM queue").await;
     let before = state().await;
     let far = ctx.now() + Micros::seconds(9999);
-    assert_eq!(ctx.store.renew(vec![lost[0].token.clone()], far).await.unwrap(), 0);
+    assert_eq!(ctx.store.renew(&lost[..1], far).await.unwrap(), 0);
     ctx.store.release(&lost, ctx.now()).await.unwrap();
     assert_eq!(state().await, before);
 }
@@ -79,7 +79,9 @@ async fn a_renewed_lease_lasts_until_it_was_told_to(ctx: Ctx) {
     five_in_the_queue(&ctx).await;
     let two = ctx.claim(2).await;
     let until = ctx.now() + Micros::seconds(1000);
-    assert_eq!(ctx.store.renew(vec!["unknown".to_owned(), two[0].token.clone()], until).await.unwrap(), 2);
+    let mut held = two.clone();
+    held.push(Claimed { session: SessionId::trusted("a"), ..two[0].clone() });
+    assert_eq!(ctx.store.renew(&held, until).await.unwrap(), 2);
     ctx.clock.advance(Micros::seconds(999));
     assert_eq!(names(&ctx.claim(10).await), ["a", "b", "c"]);
     ctx.clock.advance(Micros::seconds(1));

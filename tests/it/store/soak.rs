@@ -119,9 +119,9 @@ async fn work(ctx: &Ctx, store: &Store, dice: &SeededEntropy, crashes: bool) -> 
     if crashes && !is_alone && dice.below(8) == 0 {
         return true;
     }
-    let tokens = claims.iter().map(|claim| claim.token.clone()).collect();
+    let held = claims.clone();
     let gathering = store.gather(claims).await.unwrap();
-    store.renew(tokens, ctx.now() + Micros::millis(500)).await.unwrap();
+    store.renew(&held, ctx.now() + Micros::millis(500)).await.unwrap();
     store.record(&ends(&gathering, ctx.now(), dice), ctx.now(), MAX_ATTEMPTS).await.unwrap();
     true
 }

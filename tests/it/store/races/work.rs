@@ -241,9 +241,10 @@ async fn renewing_and_recording_many_do_not_wait_for_each_other_in_a_circle() {
     }
     let gathering = ctx.gather().await;
     let ends: Vec<_> = gathering.sessions.iter().map(|it| judged(&gathering, it, ctx.now(), 8.0)).collect();
-    let (tokens, until) = (vec![ends[0].claim.token.clone()], ctx.now() + Micros::seconds(900));
+    let held: Vec<_> = ends.iter().map(|end| end.claim.clone()).collect();
+    let until = ctx.now() + Micros::seconds(900);
     let mut gate = Gate::hold(&ctx, "SELECT 1 FROM queue WHERE session_id IN ('s4', 's5') FOR UPDATE").await;
-    let renewed = start(&ctx.store, async move |store| store.renew(tokens, until).await);
+    let renewed = start(&ctx.store, async move |store| store.renew(&held, until).await);
     gate.until_waiting(1).await;
     let recorded = record(&ctx, ends);
     gate.until_waiting(2).await;
