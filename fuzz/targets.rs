@@ -189,19 +189,24 @@ fn agrees_with_a_plain_search(spec: &PatternSpec, sides: &Sides<'_>, matched: bo
     assert_eq!(matched, is_there != row.negate, "{:?} in {sides:?}", row.value);
 }
 
-/// An OTLP batch as JSON.
+/// An OTLP batch of spans as JSON, or of log records.
 pub fn otlp_json(data: &[u8]) {
-    let decoded = match otlp::json(data) {
-        Ok(decoded) => decoded,
-        Err(error) => return assert!(error.to_string().contains("send an ExportTraceServiceRequest")),
-    };
-    assert_eq!(otlp::json(data).as_ref(), Ok(&decoded), "the same bytes are the same spans");
-    assert!(decoded.adjusted_times <= decoded.spans.len());
-    for refusal in &decoded.refused {
-        assert!(refusal.place.contains("resourceSpans[") && !refusal.reason.is_empty(), "{refusal}");
-        assert!(!refusal.place.contains(char::is_control), "{refusal:?}");
+    for (read, list) in [(otlp::json as fn(&[u8]) -> _, "resourceSpans["), (otlp::json_logs, "resourceLogs[")] {
+        let decoded = match read(data) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                assert!(error.to_string().contains("send an ExportTraceServiceRequest"));
+                continue;
+            }
+        };
+        assert_eq!(read(data).as_ref(), Ok(&decoded), "the same bytes are the same spans");
+        assert!(decoded.adjusted_times <= decoded.spans.len());
+        for refusal in &decoded.refused {
+            assert!(refusal.place.contains(list) && !refusal.reason.is_empty(), "{refusal}");
+            assert!(!refusal.place.contains(char::is_control), "{refusal:?}");
+        }
+        decoded.spans.iter().for_each(can_be_stored);
     }
-    decoded.spans.iter().for_each(can_be_stored);
 }
 
 /// A body of `POST /ingest/traces`.

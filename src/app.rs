@@ -326,6 +326,7 @@ fn retention(config: &Config) -> Retention {
         outcomes: kept(retention.outcomes_days),
         occurrences: kept(retention.occurrences_days),
         resweeps: kept(retention.resweeps_days),
+        deleted_projects: kept(retention.deleted_projects_days),
     }
 }
 

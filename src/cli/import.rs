@@ -42,6 +42,8 @@ struct Imported {
     resent: u64,
     /// Spans that claimed a time outside 1970-2261; they are stored with the time of arrival.
     adjusted_times: u64,
+    /// Log records that tell nothing of a conversation.
+    passed_over: u64,
     /// What was refused, with line numbers.
     refused: Vec<String>,
 }
@@ -85,7 +87,7 @@ pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Ended {
         Column::number("refused"),
         Column::number("bad times"),
     ]);
-    let mut refusals = String::new();
+    let (mut refusals, mut notes) = (String::new(), String::new());
     for (name, imported) in &files {
         let counts = [
             imported.pieces,
@@ -101,12 +103,16 @@ pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Ended {
             // Writing to a String can't fail.
             let _ = writeln!(refusals, "refused: {name}: {refusal}");
         }
+        if imported.passed_over > 0 {
+            let n = imported.passed_over;
+            let _ = writeln!(notes, "{name}: log records that tell nothing of a conversation were passed over: {n}");
+        }
         if imported.refused.len() > SHOWN_REFUSALS {
             let _ = writeln!(refusals, "refused: {name}: and {} more", imported.refused.len() - SHOWN_REFUSALS);
         }
     }
     let table = if files.is_empty() { String::new() } else { table.render(style) };
-    Ended { is_refused: !refusals.is_empty(), summary: table + &refusals, stopped }
+    Ended { is_refused: !refusals.is_empty(), summary: table + &refusals + &notes, stopped }
 }
 
 /// Imports the files of the command line; `files` gets the name of each that could be opened, with what became of it so far.
@@ -161,6 +167,7 @@ impl Imported {
             Ok(decoded) => {
                 self.spans += decoded.spans.len() as u64;
                 self.adjusted_times += decoded.adjusted_times as u64;
+                self.passed_over += decoded.passed_over as u64;
                 self.refused.extend(decoded.refused.iter().map(|refusal| format!("line {}: {refusal}", piece.line)));
                 waiting.extend(decoded.spans);
             }

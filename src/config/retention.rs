@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::setting::{Allowed, Setting};
 
 /// How long things are kept, in days. 0 is for ever.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// The spans of a session, since its last arrival.
@@ -20,6 +20,22 @@ pub struct Retention {
     pub occurrences_days: i64,
     /// Re-sweeps that have ended.
     pub resweeps_days: i64,
+    /// Everything that a deleted project holds, since its deletion.
+    pub deleted_projects_days: i64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            spans_days: 0,
+            verdicts_days: 0,
+            ledger_days: 0,
+            outcomes_days: 0,
+            occurrences_days: 0,
+            resweeps_days: 0,
+            deleted_projects_days: 30,
+        }
+    }
 }
 
 const DAYS: Allowed = Allowed::Whole(0, 36_500);
@@ -31,4 +47,5 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting { key: "outcomes_days", allowed: DAYS },
     Setting { key: "occurrences_days", allowed: DAYS },
     Setting { key: "resweeps_days", allowed: DAYS },
+    Setting { key: "deleted_projects_days", allowed: DAYS },
 ];

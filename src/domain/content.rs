@@ -11,9 +11,20 @@ pub enum Speaker {
     Agent,
 }
 
-/// Marks that instrumentation writes in place of content it withheld or did not have.
-const MISSING: [&str; 8] =
-    ["__REDACTED__", "<REDACTED>", "[REDACTED]", "N/A", "{}", "null", "<not serializable>", "<not specified>"];
+/// Marks that instrumentation writes in place of content it withheld or did not have, and the names that `LangGraph` has for the
+/// two ends of a graph, which its steps give out and nobody says.
+const MISSING: [&str; 10] = [
+    "__REDACTED__",
+    "<REDACTED>",
+    "[REDACTED]",
+    "N/A",
+    "{}",
+    "null",
+    "<not serializable>",
+    "<not specified>",
+    "__start__",
+    "__end__",
+];
 
 /// Keys whose text stands for the whole object, in order.
 const TEXT_KEYS: [&str; 4] = ["query", "q", "text", "content"];

@@ -1,16 +1,16 @@
 //! The conversation: a session as its members read it, turn by turn.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use super::content::{Speaker, text_of};
+use super::content::Speaker;
 use super::dataset::Reference;
 use super::ids::{SessionId, SpanId, TraceId};
-use super::span::{SpanBody, SpanKind, StoredSpan, ToolCall, hex};
+use super::span::{SpanBody, StoredSpan, ToolCall, hex};
 use super::time::Timestamp;
 use super::transcript::{self, ToolContext};
-use super::turns::{self, Node};
+use super::{records, said};
 
 /// One user message in, one agent reply out.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +23,11 @@ pub struct Turn {
     pub head: SpanId,
     /// Its place in time.
     pub at: Timestamp,
-    /// What the user said.
+    /// What the user said: the root's input.
     pub input: Option<String>,
+    /// Where the root has no input, the input of the top-most span below it that has one. A web framework's span above the
+    /// agent's carries no word of the user; a judge is to read them all the same.
+    pub request: Option<String>,
     /// What the agent said: the root's output, else what its child spans gave out.
     pub output: Option<String>,
     /// What went wrong.
@@ -78,13 +81,14 @@ impl Conversation {
     /// Puts a session together from all its spans, in whatever order they come.
     pub fn assemble(session: SessionId, spans: Vec<StoredSpan>) -> Self {
         let span_count = spans.len();
+        let spans = records::joined(spans);
         let mut by_trace: BTreeMap<TraceId, Vec<StoredSpan>> = BTreeMap::new();
         for span in spans {
             by_trace.entry(span.span.trace_id.clone()).or_default().push(span);
         }
         let mut turns: Vec<(Turn, Option<Agent>)> = Vec::new();
         for (trace_id, spans) in &by_trace {
-            turns.extend(turns_of(trace_id, spans));
+            turns.extend(said::turns_of(trace_id, spans));
         }
         turns.sort_by(|(a, _), (b, _)| (a.at, &a.head).cmp(&(b.at, &b.head)));
         let agent = turns.last().and_then(|(_, agent)| agent.clone());
@@ -147,12 +151,14 @@ impl Conversation {
         let output = output || (input && self.turns.iter().all(|turn| turn.input.is_none()));
         let turns = self.turns.iter().map(|turn| Turn {
             input: turn.input.clone().filter(|_| input),
+            request: turn.request.clone().filter(|_| input),
             output: turn.output.clone().filter(|_| output),
             error: None,
             tool_calls: Vec::new(),
             ..turn.clone()
         });
-        let turns = turns.filter(|turn| turn.input.is_some() || turn.output.is_some()).collect();
+        let is_said = |turn: &Turn| turn.input.is_some() || turn.request.is_some() || turn.output.is_some();
+        let turns = turns.filter(is_said).collect();
         Self { turns, ..self.clone() }
     }
 
@@ -167,6 +173,9 @@ impl Conversation {
         for turn in &self.turns {
             part(Some("turn"));
             part(turn.input.as_deref());
+            if turn.request.is_some() {
+                part(turn.request.as_deref());
+            }
             part(turn.output.as_deref());
             part(turn.error.as_deref());
             part(Some(&serde_json::to_string(&turn.tool_calls).unwrap_or_default()));
@@ -187,128 +196,11 @@ fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 /// What stands between two turns of one side.
 const BETWEEN_TURNS: &str = "\n\n";
 
-/// The turns of one trace, each with the agent that its head names. Numbers are given when all traces are together.
-fn turns_of(trace_id: &TraceId, spans: &[StoredSpan]) -> Vec<(Turn, Option<Agent>)> {
-    let nodes: Vec<Node<'_>> = spans
-        .iter()
-        .map(|span| Node {
-            span_id: &span.span.span_id,
-            parent_id: span.span.parent_id.as_ref(),
-            at: span.at,
-            content: span.span.has_content(),
-        })
-        .collect();
-    turns::of_trace(&nodes).into_iter().map(|shape| read_turn(trace_id, spans, &shape)).collect()
-}
-
-fn read_turn(trace_id: &TraceId, spans: &[StoredSpan], shape: &turns::Turn) -> (Turn, Option<Agent>) {
-    let head = &spans[shape.heads[0]];
-    let heads = || shape.heads.iter().map(|&n| &spans[n]);
-    let input = heads().find_map(|head| head.span.body.input.as_ref().and_then(|value| text_of(value, Speaker::User)));
-    let said = |span: &StoredSpan| span.span.body.output.as_ref().and_then(|value| text_of(value, Speaker::Agent));
-    let root_output = if shape.rooted { said(head) } else { None };
-    let turn = Turn {
-        number: 0,
-        trace_id: trace_id.clone(),
-        head: head.span.span_id.clone(),
-        at: head.at,
-        input,
-        output: root_output.or_else(|| child_outputs(spans, shape)),
-        error: heads().find_map(|head| head.span.body.error.clone()),
-        tool_calls: tool_calls(spans, shape),
-    };
-    (turn, Agent::named_by(&head.span.name, &head.span.body))
-}
-
-/// What the turn's spans below its root gave out in the agent's name. A text that a span and one of its ancestors both say
-/// counts once.
-fn child_outputs(spans: &[StoredSpan], shape: &turns::Turn) -> Option<String> {
-    let by_id: HashMap<&SpanId, &StoredSpan> =
-        shape.spans.iter().map(|&n| (&spans[n].span.span_id, &spans[n])).collect();
-    let said = |span: &StoredSpan| -> Option<String> {
-        let speaks = span.span.kind.speaks_for_agent();
-        span.span.body.output.as_ref().filter(|_| speaks).and_then(|value| text_of(value, Speaker::Agent))
-    };
-    let said_above = |span: &StoredSpan, text: &str| {
-        let mut seen = HashSet::new();
-        let mut above = span.span.parent_id.as_ref();
-        while let Some(parent) = above.and_then(|id| by_id.get(id)) {
-            if !seen.insert(&parent.span.span_id) {
-                return false;
-            }
-            if said(parent).as_deref() == Some(text) {
-                return true;
-            }
-            above = parent.span.parent_id.as_ref();
-        }
-        false
-    };
-    let texts: Vec<String> = shape
-        .spans
-        .iter()
-        .map(|&n| &spans[n])
-        .filter_map(|span| said(span).filter(|text| !said_above(span, text)))
-        .collect();
-    if texts.is_empty() { None } else { Some(texts.join("\n\n")) }
-}
-
-/// The tools that a turn called: its tool spans; where it has none, the calls that its spans list. What a list says of a call
-/// that has a span too (whether a person approved it, say) completes that call; a call that never ran has no span and stands
-/// in the list alone.
-fn tool_calls(spans: &[StoredSpan], shape: &turns::Turn) -> Vec<ToolCall> {
-    let of_kind = |kind| shape.spans.iter().map(|&n| &spans[n].span).filter(move |span| span.kind == kind);
-    let calls: Vec<ToolCall> = of_kind(SpanKind::Tool)
-        .map(|span| {
-            let attribute = |key: &str| span.body.attributes.get(key).and_then(|v| v.as_str()).map(str::to_owned);
-            ToolCall {
-                name: span.name.clone(),
-                input: span.body.input.clone(),
-                output: span.body.output.clone(),
-                latency_ms: span.body.latency_ms,
-                error: span.body.error.clone(),
-                success: None,
-                tool_type: attribute("afterword.tool.type"),
-                status: attribute("afterword.tool.status"),
-            }
-        })
-        .collect();
-    let listed = shape.spans.iter().flat_map(|&n| spans[n].span.body.tool_calls.iter());
-    if calls.is_empty() {
-        return listed.cloned().collect();
-    }
-    completed(calls, listed.filter(|call| call.tool_type.is_some() || call.status.is_some()))
-}
-
-/// Calls with what a list says of them. An entry stands for a call of its name with its status, else for one of its name
-/// without a status, else for a call of its own; each call is stood for once.
-fn completed<'a>(mut calls: Vec<ToolCall>, listed: impl Iterator<Item = &'a ToolCall>) -> Vec<ToolCall> {
-    let mut taken = vec![false; calls.len()];
-    let mut take = |calls: &[ToolCall], name: &str, status: Option<&String>| {
-        let place =
-            (0..taken.len()).find(|&n| !taken[n] && calls[n].name == name && calls[n].status.as_ref() == status);
-        place.inspect(|&n| taken[n] = true)
-    };
-    let mut own = Vec::new();
-    for entry in listed {
-        let same = entry.status.as_ref().and_then(|status| take(&calls, &entry.name, Some(status)));
-        match same.or_else(|| take(&calls, &entry.name, None)) {
-            Some(place) => {
-                let call = &mut calls[place];
-                call.tool_type = call.tool_type.take().or_else(|| entry.tool_type.clone());
-                call.status = call.status.take().or_else(|| entry.status.clone());
-            }
-            None => own.push(entry.clone()),
-        }
-    }
-    calls.extend(own);
-    calls
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::span::{Origin, Span};
+    use super::super::span::{Origin, Span, SpanKind};
     use super::*;
 
     fn span(
@@ -382,6 +274,24 @@ mod tests {
         assert!(conversation.user_side().contains("hello") && conversation.user_side().contains("bye"));
         let silent = read(vec![span("t", "a", None, 1, SpanKind::Agent, (json!("q"), json!("<REDACTED>")))]);
         assert_eq!(silent.agent_side(), "");
+    }
+
+    #[test]
+    fn what_was_asked_below_a_silent_root_is_shown_and_is_not_the_users_side() {
+        let conversation = read(vec![
+            span("t1", "web", None, 1, SpanKind::Unknown, (json!(null), json!(null))),
+            span("t1", "tool", Some("web"), 2, SpanKind::Tool, (json!("a tool's question"), json!(null))),
+            span("t1", "llm", Some("agent"), 3, SpanKind::Llm, (json!("a model's question"), json!("an answer"))),
+            span("t1", "agent", Some("web"), 4, SpanKind::Agent, (json!("the question"), json!("an answer"))),
+            span("t1", "late", Some("web"), 5, SpanKind::Agent, (json!("another"), json!(null))),
+            span("t2", "b", None, 6, SpanKind::Agent, (json!("said"), json!("bye"))),
+            span("t2", "b1", Some("b"), 7, SpanKind::Llm, (json!("told to the model"), json!("bye"))),
+        ]);
+        let requests: Vec<Option<&str>> = conversation.turns.iter().map(|turn| turn.request.as_deref()).collect();
+        assert_eq!(requests, [Some("the question"), None]);
+        let shown = transcript::render(&conversation, ToolContext::None);
+        assert!(shown.contains("User: the question\n") && !shown.contains("told to the model"), "{shown}");
+        assert_eq!(conversation.user_side(), "said");
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Conversation {
     pub fn without_input(&self) -> Self {
         let mut rest = self.clone();
         for turn in &mut rest.turns {
-            turn.input = None;
+            (turn.input, turn.request) = (None, None);
         }
         rest
     }

@@ -20,6 +20,8 @@ pub enum Origin {
     Otlp,
     /// A chat imported from a file.
     Chat,
+    /// OTLP log records of one span, which tell what it took in and gave out. It is a child of that span.
+    Log,
 }
 
 impl Origin {
@@ -29,6 +31,7 @@ impl Origin {
             Self::Client => "client",
             Self::Otlp => "otlp",
             Self::Chat => "chat",
+            Self::Log => "log",
         }
     }
 
@@ -37,6 +40,7 @@ impl Origin {
         match name {
             "otlp" => Self::Otlp,
             "chat" => Self::Chat,
+            "log" => Self::Log,
             _ => Self::Client,
         }
     }

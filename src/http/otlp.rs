@@ -1,4 +1,4 @@
-//! `POST /v1/traces`: OTLP/HTTP, as protobuf or JSON. What can be read is stored; what can't is named in the answer.
+//! `POST /v1/traces` and `/v1/logs`: OTLP/HTTP, as protobuf or JSON. What can be read is stored; what can't is named in the answer.
 
 use std::sync::Arc;
 
@@ -7,40 +7,51 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use prost::Message as _;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Api;
 use super::auth::Caller;
 use super::body::{Media, Payload, aside};
 use super::error::ApiError;
+use crate::domain::ids::ProjectId;
 use crate::domain::merge::Fate;
-use crate::ingest::{Decoded, otlp};
+use crate::ingest::{DecodeError, Decoded, otlp};
 
-/// `ExportTraceServiceResponse`.
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// `ExportTraceServiceResponse`, and `ExportLogsServiceResponse`, which is the same but for one name in JSON.
+#[derive(Clone, PartialEq, prost::Message)]
 struct Answer {
     #[prost(message, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     partial_success: Option<PartialSuccess>,
 }
 
-/// `ExportTracePartialSuccess`.
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// `ExportTracePartialSuccess` and `ExportLogsPartialSuccess`.
+#[derive(Clone, PartialEq, prost::Message)]
 struct PartialSuccess {
-    /// In JSON, 64-bit integers are text.
     #[prost(int64, tag = "1")]
-    #[serde(serialize_with = "as_text")]
-    rejected_spans: i64,
+    rejected: i64,
     #[prost(string, tag = "2")]
     error_message: String,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn as_text<S: serde::Serializer>(number: &i64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(number)
+impl Answer {
+    /// In JSON, where 64-bit integers are text.
+    fn json(&self, rejected: &str) -> Value {
+        self.partial_success.as_ref().map_or_else(|| json!({}), |remark| {
+            json!({"partialSuccess": {rejected: remark.rejected.to_string(), "errorMessage": remark.error_message}})
+        })
+    }
 }
+
+/// What the two routes differ in.
+struct Signal {
+    json: fn(&[u8]) -> Result<Decoded, DecodeError>,
+    protobuf: fn(&[u8]) -> Result<Decoded, DecodeError>,
+    /// What counts the refused in a JSON answer.
+    rejected: &'static str,
+}
+
+const TRACES: Signal = Signal { json: otlp::json, protobuf: otlp::protobuf, rejected: "rejectedSpans" };
+const LOGS: Signal = Signal { json: otlp::json_logs, protobuf: otlp::protobuf_logs, rejected: "rejectedLogRecords" };
 
 /// From this size on, in bytes, a body is decoded on a thread of its own.
 const LARGE: usize = 256 * 1024;
@@ -48,15 +59,33 @@ const LARGE: usize = 256 * 1024;
 /// How many refusals and warnings an answer names.
 const NAMED: usize = 20;
 
-/// Receives one batch. Answers once everything that could be read is stored.
+/// Receives one batch of spans. Answers once everything that could be read is stored.
 pub(super) async fn receive(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    take(&api, project, payload, &TRACES).await
+}
+
+/// Receives one batch of log records, of which those are stored that tell what their spans took in and gave out.
+pub(super) async fn receive_logs(
+    State(api): State<Arc<Api>>,
+    Caller(project): Caller,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    take(&api, project, payload, &LOGS).await
+}
+
+async fn take(
+    api: &Api,
+    project: ProjectId,
     Payload { media, bytes }: Payload,
+    signal: &Signal,
 ) -> Result<Response, ApiError> {
     let decode = match media {
-        Media::Json => otlp::json,
-        Media::Protobuf => otlp::protobuf,
+        Media::Json => signal.json,
+        Media::Protobuf => signal.protobuf,
         Media::Other => {
             return Err(ApiError::unsupported(
                 "OTLP is taken with content-type: application/x-protobuf or application/json",
@@ -75,14 +104,14 @@ pub(super) async fn receive(
     let dropped = receipt.fates.iter().filter(|fate| **fate == Fate::Dropped).count();
     if dropped > 0 {
         let remark = partial_success.get_or_insert_default();
-        remark.rejected_spans += i64::try_from(dropped).unwrap_or(i64::MAX);
+        remark.rejected += i64::try_from(dropped).unwrap_or(i64::MAX);
         let joint = if remark.error_message.is_empty() { "" } else { "; " };
         let said = std::mem::take(&mut remark.error_message);
         remark.error_message = format!("{said}{joint}{dropped} spans of quarantined sessions were dropped");
     }
     let answer = Answer { partial_success };
     Ok(if media == Media::Json {
-        Json(answer).into_response()
+        Json(answer.json(signal.rejected)).into_response()
     } else {
         ([(CONTENT_TYPE, "application/x-protobuf")], answer.encode_to_vec()).into_response()
     })
@@ -104,7 +133,7 @@ fn remarks(decoded: &Decoded) -> Option<PartialSuccess> {
         ));
     }
     (!remarks.is_empty()).then(|| PartialSuccess {
-        rejected_spans: i64::try_from(decoded.refused.len()).unwrap_or(i64::MAX),
+        rejected: i64::try_from(decoded.refused.len()).unwrap_or(i64::MAX),
         error_message: remarks.join("; "),
     })
 }

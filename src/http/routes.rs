@@ -108,6 +108,7 @@ fn timed() -> Table {
         .open("/openapi.json", openapi::show)
         .open("/docs", openapi::page)
         .post(Ingest, "/v1/traces", otlp::receive)
+        .post(Ingest, "/v1/logs", otlp::receive_logs)
         .merge(api)
 }
 

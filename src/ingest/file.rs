@@ -315,7 +315,7 @@ fn decode(value: &str) -> Result<Decoded, String> {
 fn decode_object(value: &str) -> Result<Decoded, String> {
     if !value.trim_start().starts_with('{') {
         return match serde_json::from_str::<&RawValue>(value) {
-            Ok(_) => Err("is neither an OTLP trace batch nor a chat: a JSON object is wanted".to_owned()),
+            Ok(_) => Err("is neither an OTLP batch nor a chat: a JSON object is wanted".to_owned()),
             Err(error) => Err(format!("is no JSON: {error}")),
         };
     }
@@ -329,13 +329,16 @@ fn decode_object(value: &str) -> Result<Decoded, String> {
             chat::decode(&line).unwrap_or_else(|refusal| Decoded { refused: vec![refusal], ..Decoded::default() })
         );
     }
+    if probe.logs.is_some() {
+        return otlp::json_logs(value.as_bytes()).map_err(|error| error.to_string());
+    }
     if let Some(data) = probe.data.filter(|data| data.get().starts_with('{')) {
         return otlp::json(data.get().as_bytes()).map_err(|error| error.to_string());
     }
-    if probe.logs.is_some() || probe.metrics.is_some() {
-        return Err("holds logs or metrics; only traces and chats can be imported".to_owned());
+    if probe.metrics.is_some() {
+        return Err("holds metrics; traces, logs and chats can be imported".to_owned());
     }
-    Err("is neither an OTLP trace batch (resourceSpans) nor a chat (session_id and messages)".to_owned())
+    Err("is neither an OTLP batch (resourceSpans or resourceLogs) nor a chat (session_id and messages)".to_owned())
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ pub struct Decoded {
     pub adjusted_times: usize,
     /// How many early twins of unfinished spans (Logfire's `pending_span`) were dropped: the finished span says it all.
     pub pending_twins: usize,
+    /// How many log records were passed over: they name no span, or tell nothing that it took in or gave out.
+    pub passed_over: usize,
     /// What was unreadable beside the spans (a resource, say), in plain words. The spans themselves were kept.
     pub warnings: Vec<String>,
 }
@@ -44,6 +46,7 @@ impl Decoded {
         self.warnings.append(&mut other.warnings);
         self.adjusted_times += other.adjusted_times;
         self.pending_twins += other.pending_twins;
+        self.passed_over += other.passed_over;
     }
 }
 
@@ -66,11 +69,14 @@ impl std::fmt::Display for Refusal {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The body is no JSON object of the expected outline.
-    #[error("the body is not OTLP/JSON: {0}; send an ExportTraceServiceRequest as one JSON object")]
+    #[error(
+        "the body is not OTLP/JSON: {0}; send an ExportTraceServiceRequest (to /v1/logs an ExportLogsServiceRequest) as one JSON object"
+    )]
     Json(String),
     /// The body is no protobuf message of the expected outline.
     #[error(
-        "the body is not OTLP/protobuf: {0}; send an ExportTraceServiceRequest, or set the content type to application/json"
+        "the body is not OTLP/protobuf: {0}; send an ExportTraceServiceRequest (to /v1/logs an ExportLogsServiceRequest), \
+         or set the content type to application/json"
     )]
     Protobuf(String),
 }

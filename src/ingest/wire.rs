@@ -34,6 +34,20 @@ pub(super) struct Event {
     pub attributes: Attributes,
 }
 
+/// One log record that names its span.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct WireRecord {
+    pub trace_id: TraceId,
+    /// The span it tells of.
+    pub span_id: SpanId,
+    /// The event's name, empty where the record is none.
+    pub name: String,
+    /// Nanoseconds since 1970, its own time else that of its observation.
+    pub time: Option<i128>,
+    pub attributes: Attributes,
+    pub body: Value,
+}
+
 /// Who sent a span: the resource's attributes and the instrumentation's name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Source {

@@ -32,6 +32,7 @@ mod plan;
 mod profiles;
 mod projects;
 mod prune;
+mod purge;
 mod quarantine;
 #[cfg(test)]
 mod query_plans;
@@ -94,6 +95,7 @@ pub use plan::{Alarm, PlanSettings, Planned};
 pub use profiles::{Profile, WantedProfile};
 pub use projects::{DEFAULT_PROJECT, Project};
 pub use prune::{Pruned, Retention, Walked};
+pub use purge::Purged;
 pub use rail::RailEntry;
 pub use receivers::ReceiverRow;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
@@ -286,7 +288,7 @@ async fn open_pg(settings: &StoreSettings) -> Result<Db> {
 }
 
 /// Every statement of the store.
-static STATEMENTS: [&sql::Statements; 45] = [
+static STATEMENTS: [&sql::Statements; 46] = [
     &backlog::ALL,
     &blocks::ALL,
     &interim::ALL,
@@ -310,6 +312,7 @@ static STATEMENTS: [&sql::Statements; 45] = [
     &profiles::ALL,
     &projects::ALL,
     &prune::ALL,
+    &purge::ALL,
     &quarantine::ALL,
     &rail::ALL,
     &receivers::ALL,

@@ -86,6 +86,8 @@ pub struct Retention {
     pub occurrences: Option<Micros>,
     /// Re-sweeps that have ended, and the sessions that they ordered.
     pub resweeps: Option<Micros>,
+    /// Everything that a deleted project holds, since its deletion.
+    pub deleted_projects: Option<Micros>,
 }
 
 /// For how many days it is kept how much of a day's budget was used. Nothing asks for it once the day is over.

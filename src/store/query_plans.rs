@@ -142,7 +142,9 @@ async fn no_statement_goes_through_a_large_table_or_all_of_a_projects_rows_in_it
     let store = Store::for_simulation(folder.path()).await;
     let large: BTreeSet<String> = statistics(&store).await.into_iter().map(|(table, _)| table).collect();
     let (mut bad, mut excused) = (Vec::new(), BTreeSet::new());
-    for sql in STATEMENTS.iter().flat_map(|statements| statements.single) {
+    // What a deleted project holds goes whole, a batch at a time.
+    let is_whole = |sql: &&&sql::Sql| !sql.name.contains("purge::");
+    for sql in STATEMENTS.iter().flat_map(|statements| statements.single).filter(is_whole) {
         let plan = plan_of(&store, sql.sqlite().to_owned()).await;
         let words: Vec<&str> = sql.sqlite().split([' ', '\n', '(', ')', ',']).filter(|word| !word.is_empty()).collect();
         // A name in a plan is a table's, or what the statement calls it.

@@ -133,7 +133,7 @@ fn span_row(stored: StoredSpan) -> SpanRow {
 pub fn api_id(span: &Span) -> String {
     match span.origin {
         Origin::Client => span.span_id.to_string(),
-        Origin::Otlp | Origin::Chat => format!("{}-{}", span.trace_id, span.span_id),
+        Origin::Otlp | Origin::Chat | Origin::Log => format!("{}-{}", span.trace_id, span.span_id),
     }
 }
 

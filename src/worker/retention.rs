@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
-use crate::store::{Pruned, StoreError};
+use crate::domain::time::Micros;
+use crate::store::{Pruned, Purged, StoreError};
 
 /// How long between two walks.
 const BETWEEN_WALKS: Duration = Duration::from_hours(1);
@@ -55,6 +56,17 @@ impl Worker {
             }
         }
         while self.store.prune_records(retention, BATCH, self.clock.now()).await? > 0 {
+            tokio::time::sleep(BETWEEN_BATCHES).await;
+        }
+        while let Some(kept) = retention.deleted_projects {
+            let before = self.clock.now() + Micros::new(-kept.get());
+            let purged = self.store.purge_projects(before, BATCH).await?;
+            if purged == Purged::default() {
+                break;
+            }
+            if purged.projects > 0 {
+                tracing::info!(projects = purged.projects, "nothing is left of deleted projects");
+            }
             tokio::time::sleep(BETWEEN_BATCHES).await;
         }
         Ok(all)

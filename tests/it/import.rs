@@ -63,8 +63,8 @@ fn mixed() -> Vec<(String, Option<&'static str>)> {
         ("not JSON at all".to_owned(), Some("is no JSON")),
         ("[]]".to_owned(), Some("is no JSON")),
         bad(json!(7), "a JSON object is wanted"),
-        bad(json!({"hello": "world"}), "is neither an OTLP trace batch"),
-        bad(json!({"resourceMetrics": []}), "holds logs or metrics"),
+        bad(json!({"hello": "world"}), "is neither an OTLP batch"),
+        bad(json!({"resourceMetrics": []}), "holds metrics"),
         (json!({"session_id": 42, "messages": said}).to_string(), None),
         (
             json!({"session_id": "odd", "messages": [

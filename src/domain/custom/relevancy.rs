@@ -6,7 +6,7 @@ use crate::domain::judge::{Judgement, Scale};
 
 /// Why there is nothing to ask a model about: no question, or no answer. `None` where both are there.
 pub fn nothing_to_ask(conversation: &Conversation) -> Option<Opinion> {
-    if conversation.turns.iter().all(|turn| turn.input.is_none()) {
+    if conversation.turns.iter().all(|turn| turn.input.is_none() && turn.request.is_none()) {
         return Some(declined("there is no question: no turn holds a word of the user"));
     }
     if conversation.turns.iter().all(|turn| turn.output.is_none()) {

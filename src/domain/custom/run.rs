@@ -56,7 +56,7 @@ fn has_ended(root: &StoredSpan) -> bool {
     match span.origin {
         Origin::Chat => true,
         Origin::Client => span.ended_at.is_some() || span.body.latency_ms.is_some(),
-        Origin::Otlp => span.ended_at.is_some(),
+        Origin::Otlp | Origin::Log => span.ended_at.is_some(),
     }
 }
 

@@ -13,7 +13,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Turn};
 use super::span::{SpanBody, StoredSpan, ToolCall};
 
 /// A kind of secret or personal data.
@@ -99,10 +99,12 @@ pub fn conversation(conversation: &Conversation, kinds: &[Kind]) -> (Conversatio
     let mut counts = Counts::new();
     let mut outward = Conversation { anchor: Vec::new(), ..conversation.clone() };
     for turn in &mut outward.turns {
-        for said in [&mut turn.input, &mut turn.output, &mut turn.error].into_iter().flatten() {
+        // Named one by one, so that a field that comes later asks here what it holds.
+        let Turn { number: _, trace_id: _, head: _, at: _, input, request, output, error, tool_calls } = turn;
+        for said in [input, request, output, error].into_iter().flatten() {
             *said = text(said, kinds, &mut counts);
         }
-        for call in &mut turn.tool_calls {
+        for call in tool_calls {
             redact_call(call, kinds, &mut counts);
         }
     }

@@ -207,7 +207,11 @@ fn kinds_that_were_not_asked_for_stay() {
 
 #[test]
 fn a_conversation_is_redacted_wherever_a_judge_could_see_it_and_the_original_is_not() {
-    let mut talk = transcript::tests::conversation(&[("I am jo@example.com", "Noted, 4111 1111 1111 1111.")]);
+    let mut talk = transcript::tests::conversation(&[
+        ("I am jo@example.com", "Noted, 4111 1111 1111 1111."),
+        ("replaced below", "Hello."),
+    ]);
+    (talk.turns[1].input, talk.turns[1].request) = (None, Some("I am joan@example.com".into()));
     talk.turns[0].error = Some("timeout for jo@example.com".into());
     talk.turns[0].tool_calls = vec![ToolCall {
         name: "charge".into(),
@@ -218,12 +222,12 @@ fn a_conversation_is_redacted_wherever_a_judge_could_see_it_and_the_original_is_
     }];
     let (outward, counts) = conversation(&talk, &Kind::ALL);
     let shown = transcript::render(&outward, ToolContext::Detailed);
-    for gone in ["jo@", "4111", "sk-", "1234567", "\"x\""] {
+    for gone in ["jo@", "joan@", "4111", "sk-", "1234567", "\"x\""] {
         assert!(!shown.contains(gone), "{gone} is in {shown}");
         assert!(transcript::render(&talk, ToolContext::Detailed).contains(gone));
     }
     assert!(shown.contains("\"n\":3"));
-    assert_eq!(serde_json::to_value(&counts).expect("JSON"), json!({"secret": 2, "card": 2, "email": 3, "phone": 1}));
+    assert_eq!(serde_json::to_value(&counts).expect("JSON"), json!({"secret": 2, "card": 2, "email": 4, "phone": 1}));
 }
 
 proptest! {

@@ -56,7 +56,7 @@ fn blocks(conversation: &Conversation, tools: ToolContext) -> impl Iterator<Item
 /// Appends one turn: a heading with its number, then what was said and called. Writing to a `String` can't fail.
 fn render_turn(text: &mut String, turn: &Turn, tools: ToolContext) {
     let _ = writeln!(text, "[Turn {}]", turn.number);
-    if let Some(input) = &turn.input {
+    if let Some(input) = turn.input.as_ref().or(turn.request.as_ref()) {
         line(text, "User", input);
     }
     if tools != ToolContext::None {
@@ -124,6 +124,7 @@ pub(crate) mod tests {
             head: SpanId::trusted(format!("h{number}")),
             at: Timestamp::from_micros(i64::from(number)),
             input: Some((*input).to_owned()),
+            request: None,
             output: Some((*output).to_owned()),
             error: None,
             tool_calls: Vec::new(),

@@ -46,6 +46,9 @@ pub(super) const ACCESS: Resource = Resource {
             .gives(&[(201, "{project: Project}")])
             .fails(&[409]),
         Doc::new("DELETE /projects/{id}", "Shut a project that was made below the caller's own")
+            .note(
+                "Its keys and groups end at once; all it holds goes for good `retention.deleted_projects_days` later.",
+            )
             .gives(&[(204, "")])
             .fails(&[404, 409]),
     ],

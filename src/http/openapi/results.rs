@@ -10,6 +10,12 @@ pub(super) const SPANS: Resource = Resource {
             .takes("object")
             .gives(&[(200, "{partialSuccess?: {rejectedSpans: text, errorMessage: text}}")])
             .or_protobuf(),
+        Doc::new("POST /v1/logs", "Store what log records tell of spans: OTLP/HTTP")
+            .note("Records that name a span and tell what it took in or gave out (`gen_ai.*` events, and bodies with `input` and \
+                   `output`) are read as that span's, before or after it has arrived; others are passed over.")
+            .takes("object")
+            .gives(&[(200, "{partialSuccess?: {rejectedLogRecords: text, errorMessage: text}}")])
+            .or_protobuf(),
         Doc::new("POST /ingest/traces", "Store one span")
             .note("Keys may be in camelCase too; null counts as absent. It answers once the span is stored; the same span again \
                    changes nothing.")

@@ -130,7 +130,9 @@ pub(super) fn understood(value: Value, side: Side) -> Value {
     }
     // LangChain's and Traceloop's wrapping of a chain's only value.
     let wrapping: &[&str] = if side.input { &["inputs", "input"] } else { &["outputs", "output"] };
-    let only = wrapping.iter().find(|key| object.len() == 1 && has_text(object.get(**key)));
+    let is_beside = |key: &str| matches!(key, "kwargs" | "tags" | "metadata");
+    let is_all = |wrapping: &str| object.keys().all(|key| key == wrapping || is_beside(key));
+    let only = wrapping.iter().find(|key| is_all(key) && has_text(object.get(**key)));
     match only {
         Some(key) => understood(object.remove(*key).unwrap_or_default(), side),
         None => Value::Object(object),

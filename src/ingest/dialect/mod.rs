@@ -31,10 +31,26 @@ use facts::Facts;
 ///
 /// # Errors
 /// Why the span is refused: its session id can't be an identifier.
-pub(super) fn read(mut wire: WireSpan, source: &Source) -> Result<(Span, bool), String> {
+pub(super) fn read(wire: WireSpan, source: &Source) -> Result<(Span, bool), String> {
+    read_as(wire, source, Origin::Otlp, SpanKind::Unknown)
+}
+
+/// Understands what log records tell of a span, given as that span's child with the records as its events.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_records(wire: WireSpan, source: &Source) -> Result<(Span, bool), String> {
+    // Such records are written for calls of models first of all, and where they are not, in the same form.
+    read_as(wire, source, Origin::Log, SpanKind::Llm)
+}
+
+fn read_as(mut wire: WireSpan, source: &Source, origin: Origin, kind_untold: SpanKind) -> Result<(Span, bool), String> {
     let facts = Facts::new(&wire, source);
     let session_tag = session::tag(&facts)?;
-    let kind = kind::of(&facts);
+    let kind = match kind::of(&facts) {
+        SpanKind::Unknown => kind_untold,
+        told => told,
+    };
     let io = io::of(&facts, kind);
     let mut body = SpanBody {
         tool_calls: if kind == SpanKind::Llm { tools::listed(io.output.as_ref()) } else { Vec::new() },
@@ -58,7 +74,7 @@ pub(super) fn read(mut wire: WireSpan, source: &Source) -> Result<(Span, bool), 
     wire.attributes.retain(|key, _| !used.contains(key));
     body.attributes = wire.attributes;
     let mut span = Span {
-        origin: Origin::Otlp,
+        origin,
         trace_id: wire.trace_id,
         span_id: wire.span_id,
         parent_id: wire.parent_id,

@@ -58,7 +58,7 @@ fn a_pretty_printed_document_is_read_as_one_and_several_one_by_one() {
 #[test]
 fn a_bad_line_is_told_with_its_number_and_costs_no_other() {
     let text = format!(
-        "{}\n{{\"session_id\": \"cut\", \"messages\": [{{\"role\": \"us\n{}\n42\n{{\"resourceLogs\": []}}\n{{}}\n{}\n",
+        "{}\n{{\"session_id\": \"cut\", \"messages\": [{{\"role\": \"us\n{}\n42\n{{\"resourceMetrics\": []}}\n{{}}\n{}\n",
         batch(1),
         chat("a"),
         chat("b")
@@ -69,7 +69,7 @@ fn a_bad_line_is_told_with_its_number_and_costs_no_other() {
     let reasons: Vec<&str> = told.iter().filter_map(|(_, result)| result.as_ref().err().map(String::as_str)).collect();
     assert_eq!(reasons.len(), 4, "{reasons:?}");
     assert!(reasons[0].starts_with("is no JSON"), "{}", reasons[0]);
-    assert!(reasons[2].contains("logs or metrics"), "{}", reasons[2]);
+    assert!(reasons[2].contains("holds metrics"), "{}", reasons[2]);
     assert!(reasons[3].contains("resourceSpans"), "{}", reasons[3]);
 }
 

@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::id::{self, Id};
-use super::{Place, settle};
+use super::records::Records;
+use super::{Place, Signal, settle};
 use crate::domain::ids::{SpanId, TraceId};
 use crate::domain::time::Timestamp;
 use crate::ingest::text;
-use crate::ingest::wire::{Attributes, Event, Source, WireSpan};
+use crate::ingest::wire::{Attributes, Event, Source, WireRecord, WireSpan};
 use crate::ingest::{DecodeError, Decoded};
 
 /// Stands for what is no time: it lies before every accepted year.
@@ -25,10 +26,17 @@ struct Batch<'a> {
 }
 
 #[derive(Deserialize)]
+struct LogBatch<'a> {
+    #[serde(borrow, default, rename = "resourceLogs", alias = "resource_logs")]
+    resources: Option<Vec<Option<ResourceSpans<'a>>>>,
+}
+
+/// Of spans or of log records: the outline is the same.
+#[derive(Deserialize)]
 struct ResourceSpans<'a> {
     #[serde(borrow, default)]
     resource: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "scopeSpans", alias = "scope_spans")]
+    #[serde(borrow, default, rename = "scopeSpans", alias = "scope_spans", alias = "scopeLogs", alias = "scope_logs")]
     scopes: Option<Vec<Option<ScopeSpans<'a>>>>,
     #[serde(borrow, default, rename = "instrumentationLibrarySpans", alias = "instrumentation_library_spans")]
     libraries: Option<Vec<Option<ScopeSpans<'a>>>>,
@@ -38,7 +46,7 @@ struct ResourceSpans<'a> {
 struct ScopeSpans<'a> {
     #[serde(borrow, default, alias = "instrumentationLibrary", alias = "instrumentation_library")]
     scope: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, alias = "logRecords", alias = "log_records")]
     spans: Option<Vec<&'a RawValue>>,
 }
 
@@ -49,36 +57,64 @@ struct ScopeSpans<'a> {
 /// span is a refusal of that span instead.
 pub fn json(body: &[u8]) -> Result<Decoded, DecodeError> {
     let body = String::from_utf8_lossy(body);
+    let batch: Batch<'_> = outline(&body)?;
+    let item =
+        |raw: &str, source: &Source, place, decoded: &mut Decoded| settle(read_span(raw), source, place, decoded);
+    Ok(read(batch.resources, Signal::Spans, item))
+}
+
+/// Reads an `ExportLogsServiceRequest` in JSON: the records that tell what the spans they name took in and gave out.
+///
+/// # Errors
+/// As [`json`].
+pub fn json_logs(body: &[u8]) -> Result<Decoded, DecodeError> {
+    let body = String::from_utf8_lossy(body);
+    let batch: LogBatch<'_> = outline(&body)?;
+    let mut records = Records::default();
+    let mut decoded = read(batch.resources, Signal::Logs, |raw, source, place, decoded| {
+        records.take(read_record(raw), source, place, decoded);
+    });
+    records.into_spans(&mut decoded);
+    Ok(decoded)
+}
+
+fn outline<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, DecodeError> {
     let body = body.trim_start_matches('\u{feff}').trim_start();
     if !body.starts_with('{') {
         return Err(DecodeError::Json("it does not begin with `{`".to_owned()));
     }
-    let batch: Batch<'_> = serde_json::from_str(body).map_err(|error| DecodeError::Json(error.to_string()))?;
+    serde_json::from_str(body).map_err(|error| DecodeError::Json(error.to_string()))
+}
+
+fn read(
+    resources: Option<Vec<Option<ResourceSpans<'_>>>>,
+    signal: Signal,
+    mut read_item: impl FnMut(&str, &Source, Place, &mut Decoded),
+) -> Decoded {
     let mut decoded = Decoded::default();
-    for (resource, entry) in batch.resources.into_iter().flatten().enumerate() {
+    for (resource, entry) in resources.into_iter().flatten().enumerate() {
         let Some(entry) = entry else { continue };
-        let attributes = read_resource(entry.resource, resource, &mut decoded);
+        let attributes = read_resource(entry.resource, &signal.resource(resource), &mut decoded);
         let mut source = Source { resource: attributes, scope: String::new() };
         let scopes = entry.scopes.into_iter().flatten().chain(entry.libraries.into_iter().flatten());
         for (scope, entry) in scopes.enumerate() {
             let Some(entry) = entry else { continue };
             source.scope = scope_name(entry.scope);
-            for (span, raw) in entry.spans.into_iter().flatten().enumerate() {
-                settle(read_span(raw.get()), &source, Place { resource, scope, span }, &mut decoded);
+            for (item, raw) in entry.spans.into_iter().flatten().enumerate() {
+                read_item(raw.get(), &source, Place { signal, resource, scope, item }, &mut decoded);
             }
         }
     }
-    Ok(decoded)
+    decoded
 }
 
-fn read_resource(raw: Option<&RawValue>, position: usize, decoded: &mut Decoded) -> Attributes {
+fn read_resource(raw: Option<&RawValue>, place: &str, decoded: &mut Decoded) -> Attributes {
     let Some(raw) = raw else { return Attributes::new() };
     match text::parse(raw.get()) {
         Ok(Value::Object(mut object)) => attributes(take(&mut object, "attributes", "attributes")),
         Ok(_) => Attributes::new(),
         Err(error) => {
-            let warning = format!("resourceSpans[{position}].resource could not be read and was ignored: {error}");
-            decoded.warnings.push(warning);
+            decoded.warnings.push(format!("{place}.resource could not be read and was ignored: {error}"));
             Attributes::new()
         }
     }
@@ -127,6 +163,31 @@ fn read_span(raw: &str) -> Result<WireSpan, (Option<String>, String)> {
         events: events.into_iter().filter_map(read_event).collect(),
         failed: is_error(status.get("code")).then(|| plain_text(status.get("message").cloned())),
     })
+}
+
+/// `None` for a record that names no span.
+fn read_record(raw: &str) -> Result<Option<WireRecord>, (Option<String>, String)> {
+    let mut object = match text::parse(raw) {
+        Ok(Value::Object(object)) => object,
+        Ok(_) => return Err((None, "is not a JSON object".to_owned())),
+        Err(error) => return Err((peek_id(raw), format!("is not readable JSON: {error}"))),
+    };
+    // Most log records of a program tell of no span: an id that can't be one is treated like none.
+    let trace = read_id(take(&mut object, "traceId", "trace_id"), 16, "trace id").unwrap_or_default();
+    let span = read_id(take(&mut object, "spanId", "span_id"), 8, "span id").unwrap_or_default();
+    let (Some(trace_id), Some(span_id)) = (trace, span) else { return Ok(None) };
+    let own = take(&mut object, "timeUnixNano", "time_unix_nano").and_then(|time| nanos(&time));
+    let observed =
+        || take(&mut object, "observedTimeUnixNano", "observed_time_unix_nano").and_then(|time| nanos(&time));
+    let time = own.or_else(observed);
+    Ok(Some(WireRecord {
+        trace_id: TraceId::trusted(trace_id),
+        span_id: SpanId::trusted(span_id),
+        name: plain_text(take(&mut object, "eventName", "event_name")),
+        time,
+        attributes: attributes(take(&mut object, "attributes", "attributes")),
+        body: take(&mut object, "body", "body").map_or(Value::Null, any_value),
+    }))
 }
 
 /// The span id of a span that can't be read as a whole.

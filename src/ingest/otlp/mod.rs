@@ -1,4 +1,4 @@
-//! OTLP trace batches, as JSON and as protobuf. One span that can't be read never costs its neighbours.
+//! OTLP batches of spans and of log records, as JSON and as protobuf. One that can't be read never costs its neighbours.
 
 mod id;
 mod json;
@@ -6,28 +6,57 @@ mod json;
 mod properties;
 mod proto;
 mod protobuf;
+mod records;
 #[cfg(test)]
 mod tests;
 
-pub use json::json;
-pub use protobuf::protobuf;
+pub use json::{json, json_logs};
+pub use protobuf::{protobuf, protobuf_logs};
 
 use super::wire::{Source, WireSpan};
 use super::{Decoded, Refusal, dialect};
 
-/// A span's position in its batch, counted from 0.
+/// What a batch is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Spans,
+    Logs,
+}
+
+impl Signal {
+    /// What its lists of resources, of scopes and of items are called.
+    const fn names(self) -> [&'static str; 3] {
+        match self {
+            Self::Spans => ["resourceSpans", "scopeSpans", "spans"],
+            Self::Logs => ["resourceLogs", "scopeLogs", "logRecords"],
+        }
+    }
+
+    /// The place of a resource in words.
+    fn resource(self, resource: usize) -> String {
+        format!("{}[{resource}]", self.names()[0])
+    }
+
+    /// The place of a scope in words.
+    fn scope(self, resource: usize, scope: usize) -> String {
+        format!("{}.{}[{scope}]", self.resource(resource), self.names()[1])
+    }
+}
+
+/// The position of a span or a log record in its batch, counted from 0.
 #[derive(Debug, Clone, Copy)]
 struct Place {
+    signal: Signal,
     resource: usize,
     scope: usize,
-    span: usize,
+    item: usize,
 }
 
 impl Place {
     /// The place in words, with the span's id where it could be read.
     fn of(self, span_id: Option<&str>) -> String {
-        let Self { resource, scope, span } = self;
-        let position = format!("resourceSpans[{resource}].scopeSpans[{scope}].spans[{span}]");
+        let Self { signal, resource, scope, item } = self;
+        let position = format!("{}.{}[{item}]", signal.scope(resource, scope), signal.names()[2]);
         match span_id {
             Some(id) if !id.is_empty() => {
                 let shown: String = id.chars().filter(|c| !c.is_control()).take(64).collect();

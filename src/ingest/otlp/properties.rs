@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::proto::{self, Any, AnyValue, ArrayValue, KeyValue, KeyValueList};
 use super::tests::in_protobuf;
-use super::{json, protobuf};
+use super::{json, json_logs, protobuf, protobuf_logs};
 use crate::domain::span::SpanBody;
 
 /// JSON keys that decoders look at, so that random input gets past the first look.
@@ -178,10 +178,14 @@ proptest! {
 
     #[test]
     fn no_json_makes_a_decoder_panic_and_what_it_takes_can_be_stored_and_read_back(value in any_json()) {
+        let record = json!({"traceId": "1", "spanId": "2", "eventName": "gen_ai.choice", "attributes": value, "body": value});
+        let moved = json!({"traceId": "1", "spanId": "3", "body": {"kvlistValue": {"values": [{"key": "input", "value": value}]}}});
         let span = json!({"traceId": "1", "spanId": "2", "attributes": value, "events": [{"name": "gen_ai.choice", "attributes": value}]});
-        for body in [value.clone(), json!({"resourceSpans": value}), json!({"resourceSpans": [{"scopeSpans": [{"spans": [span, value]}]}]})] {
+        for body in [value.clone(), json!({"resourceSpans": value}), json!({"resourceSpans": [{"scopeSpans": [{"spans": [span, record, moved, value]}]}]})] {
+            let logs = body.to_string().replace("resourceSpans", "resourceLogs");
+            let logs = json_logs(logs.as_bytes()).map_or_else(|_| Vec::new(), |decoded| decoded.spans);
             let Ok(decoded) = json(body.to_string().as_bytes()) else { continue };
-            for span in decoded.spans {
+            for span in decoded.spans.into_iter().chain(logs) {
                 let stored = serde_json::to_string(&span.body).expect("serialisable");
                 prop_assert!(serde_json::from_str::<SpanBody>(&stored).is_ok());
                 let again: Value = serde_json::from_str(&stored).expect("readable");
@@ -196,6 +200,7 @@ proptest! {
     fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = json(&bytes);
         let _ = protobuf(&bytes);
-        let _ = protobuf(&in_protobuf(vec![bytes.into()], Vec::new()));
+        let nested = in_protobuf(vec![bytes.clone().into()], Vec::new());
+        let _ = (json_logs(&bytes), protobuf_logs(&bytes), protobuf(&nested), protobuf_logs(&nested));
     }
 }

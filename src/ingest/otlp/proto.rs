@@ -1,6 +1,7 @@
-//! The protobuf messages of an OTLP trace batch, as far as they are read.
+//! The protobuf messages of OTLP batches, as far as they are read.
 //!
-//! The outline holds its parts as bytes, so that each span is decoded by itself. Field numbers are those of the protocol.
+//! Batches of spans and of log records have the same outline under the same field numbers; the names here are the spans'. The
+//! outline holds its parts as bytes, so that each span is decoded by itself. Field numbers are those of the protocol.
 
 use prost::bytes::Bytes;
 
@@ -69,6 +70,24 @@ pub(super) struct Span {
     pub events: Vec<Event>,
     #[prost(message, optional, tag = "15")]
     pub status: Option<Status>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct LogRecord {
+    #[prost(fixed64, tag = "1")]
+    pub time_unix_nano: u64,
+    #[prost(message, optional, tag = "5")]
+    pub body: Option<AnyValue>,
+    #[prost(message, repeated, tag = "6")]
+    pub attributes: Vec<KeyValue>,
+    #[prost(bytes = "bytes", tag = "9")]
+    pub trace_id: Bytes,
+    #[prost(bytes = "bytes", tag = "10")]
+    pub span_id: Bytes,
+    #[prost(fixed64, tag = "11")]
+    pub observed_time_unix_nano: u64,
+    #[prost(string, tag = "12")]
+    pub event_name: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -8,10 +8,11 @@ use serde_json::{Number, Value};
 
 use super::id::{self, Id};
 use super::proto::{self, Any, AnyValue, KeyValue};
-use super::{Place, settle};
+use super::records::Records;
+use super::{Place, Signal, settle};
 use crate::domain::ids::{SpanId, TraceId};
 use crate::domain::span::hex;
-use crate::ingest::wire::{Attributes, Event, Source, WireSpan};
+use crate::ingest::wire::{Attributes, Event, Source, WireRecord, WireSpan};
 use crate::ingest::{DecodeError, Decoded, Refusal};
 
 /// Reads an `ExportTraceServiceRequest` in protobuf.
@@ -19,13 +20,34 @@ use crate::ingest::{DecodeError, Decoded, Refusal};
 /// # Errors
 /// [`DecodeError::Protobuf`] where the body is no such message. Anything wrong within is a refusal of that part instead.
 pub fn protobuf(body: &[u8]) -> Result<Decoded, DecodeError> {
+    read(body, Signal::Spans, |item, source, place, decoded| settle(read_span(item), source, place, decoded))
+}
+
+/// Reads an `ExportLogsServiceRequest` in protobuf: the records that tell what the spans they name took in and gave out.
+///
+/// # Errors
+/// As [`protobuf`].
+pub fn protobuf_logs(body: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut records = Records::default();
+    let mut decoded = read(body, Signal::Logs, |item, source, place, decoded| {
+        records.take(read_record(item).map_err(|reason| (None, reason)), source, place, decoded);
+    })?;
+    records.into_spans(&mut decoded);
+    Ok(decoded)
+}
+
+fn read(
+    body: &[u8],
+    signal: Signal,
+    mut item: impl FnMut(Bytes, &Source, Place, &mut Decoded),
+) -> Result<Decoded, DecodeError> {
     let batch =
         proto::Batch::decode(Bytes::copy_from_slice(body)).map_err(|error| DecodeError::Protobuf(error.to_string()))?;
     let mut decoded = Decoded::default();
     for (resource, entry) in batch.resource_spans.into_iter().enumerate() {
         match proto::ResourceSpans::decode(entry) {
-            Ok(entry) => read_resource(entry, resource, &mut decoded),
-            Err(error) => decoded.refused.push(unreadable(format!("resourceSpans[{resource}]"), &error)),
+            Ok(entry) => read_resource(entry, signal, resource, &mut decoded, &mut item),
+            Err(error) => decoded.refused.push(unreadable(signal.resource(resource), &error)),
         }
     }
     Ok(decoded)
@@ -35,12 +57,19 @@ fn unreadable(place: String, error: &prost::DecodeError) -> Refusal {
     Refusal { place, reason: format!("is not readable protobuf: {error}") }
 }
 
-fn read_resource(entry: proto::ResourceSpans, resource: usize, decoded: &mut Decoded) {
+fn read_resource(
+    entry: proto::ResourceSpans,
+    signal: Signal,
+    resource: usize,
+    decoded: &mut Decoded,
+    read_item: &mut impl FnMut(Bytes, &Source, Place, &mut Decoded),
+) {
     let attributes = match proto::Resource::decode(entry.resource) {
         Ok(resource) => key_values(resource.attributes),
         Err(error) => {
-            let warning = format!("resourceSpans[{resource}].resource could not be read and was ignored: {error}");
-            decoded.warnings.push(warning);
+            decoded
+                .warnings
+                .push(format!("{}.resource could not be read and was ignored: {error}", signal.resource(resource)));
             Attributes::new()
         }
     };
@@ -49,14 +78,13 @@ fn read_resource(entry: proto::ResourceSpans, resource: usize, decoded: &mut Dec
         let entry = match proto::ScopeSpans::decode(entry) {
             Ok(entry) => entry,
             Err(error) => {
-                let place = format!("resourceSpans[{resource}].scopeSpans[{scope}]");
-                decoded.refused.push(unreadable(place, &error));
+                decoded.refused.push(unreadable(signal.scope(resource, scope), &error));
                 continue;
             }
         };
         source.scope = proto::Scope::decode(entry.scope).map(|scope| scope.name).unwrap_or_default();
-        for (span, bytes) in entry.spans.into_iter().enumerate() {
-            settle(read_span(bytes), &source, Place { resource, scope, span }, decoded);
+        for (item, bytes) in entry.spans.into_iter().enumerate() {
+            read_item(bytes, &source, Place { signal, resource, scope, item }, decoded);
         }
     }
 }
@@ -95,6 +123,25 @@ fn read_span(bytes: Bytes) -> Result<WireSpan, (Option<String>, String)> {
             .collect(),
         failed: span.status.filter(|status| status.code == 2).map(|status| status.message),
     })
+}
+
+/// `None` for a record that names no span.
+fn read_record(bytes: Bytes) -> Result<Option<WireRecord>, String> {
+    let record = proto::LogRecord::decode(bytes).map_err(|error| format!("is not readable protobuf: {error}"))?;
+    let (Id::Some(trace_id), Id::Some(span_id)) =
+        (id::from_bytes(&record.trace_id, 16), id::from_bytes(&record.span_id, 8))
+    else {
+        return Ok(None);
+    };
+    let time = [record.time_unix_nano, record.observed_time_unix_nano].into_iter().find(|nanos| *nanos != 0);
+    Ok(Some(WireRecord {
+        trace_id: TraceId::trusted(trace_id),
+        span_id: SpanId::trusted(span_id),
+        name: record.event_name,
+        time: time.map(i128::from),
+        attributes: key_values(record.attributes),
+        body: record.body.map_or(Value::Null, any_value),
+    }))
 }
 
 fn key_values(items: Vec<KeyValue>) -> Attributes {

@@ -17,6 +17,7 @@ pub(super) const KEPT: Retention = Retention {
     outcomes: Some(Micros::seconds(15_000)),
     occurrences: Some(Micros::seconds(9_000)),
     resweeps: Some(Micros::seconds(9_000)),
+    deleted_projects: None,
 };
 
 fn before(kept: Option<Micros>, now: Timestamp) -> Timestamp {

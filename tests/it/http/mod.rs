@@ -15,6 +15,7 @@ mod idempotency;
 mod interim;
 mod keys;
 mod live;
+mod logs;
 mod milestone;
 mod operations;
 mod otlp;

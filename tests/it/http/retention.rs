@@ -10,7 +10,8 @@ use afterword::worker::{self, WorkerSettings};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::server::{Plan, Server, worker_settings};
+use crate::store::raw::Raw;
+use crate::support::server::{Caller, Plan, Server, worker_settings};
 
 const DAY: i64 = 86_400;
 
@@ -39,6 +40,35 @@ async fn what_is_too_old_goes_although_the_schedule_is_off() {
     };
     tokio::time::timeout(Duration::from_mins(1), gone).await.expect("pruned within a minute");
     assert_eq!(spans("young").await, 1);
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_deleted_project_held_is_gone_for_good_in_the_end() {
+    let retention = Retention { deleted_projects: Some(Micros::seconds(30 * DAY)), ..Retention::default() };
+    let server =
+        Server::planned(Plan { worker: WorkerSettings { retention, ..worker_settings() }, ..Plan::default() }).await;
+    let (status, made) = server.caller.post("/projects", &json!({"name": "pilot"})).await;
+    assert_eq!(status, 201, "{made}");
+    let project = made["project"]["_id"].as_str().unwrap().to_owned();
+    let pilot = Caller::new(&server.origin, made["project"]["apiKey"].as_str().unwrap());
+    for caller in [&pilot, &server.caller] {
+        caller.store(&json!({"name": "helper", "session_id": "s", "span_id": "s", "input": "a secret"})).await;
+    }
+    assert_eq!(server.caller.delete(&format!("/projects/{project}")).await.0, 204);
+    server.clock.advance(Micros::seconds(31 * DAY));
+    let (off, stop) = (Schedule::parse("off").unwrap(), CancellationToken::new());
+    let running = tokio::spawn(worker::run(Arc::clone(&server.worker), off, stop.clone()));
+    let mut raw = Raw::connect(&server.database).await;
+    let gone = async {
+        while raw.number("COUNT(*)", &format!("FROM projects WHERE project_id = '{project}'")).await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        raw.number("COUNT(*)", &format!("FROM spans WHERE project_id = '{project}'")).await
+    };
+    assert_eq!(tokio::time::timeout(Duration::from_mins(1), gone).await.expect("purged within a minute"), 0);
+    assert_eq!(server.caller.spans("s").await.len(), 1);
     stop.cancel();
     running.await.unwrap();
 }

@@ -16,6 +16,7 @@ mod own;
 mod planning;
 mod profiles;
 mod pruning;
+mod purging;
 mod quarantine;
 mod races;
 mod rail;

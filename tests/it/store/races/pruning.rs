@@ -14,6 +14,7 @@ const WEEK: Retention = Retention {
     outcomes: None,
     occurrences: None,
     resweeps: None,
+    deleted_projects: None,
 };
 
 /// One session of two turns, ten days old, and a group that has never judged it.
