@@ -228,7 +228,7 @@ impl Store {
     /// [`StoreError`](super::StoreError).
     pub async fn owed(&self, receiver: &HeldReceiver, limit: usize) -> Result<Vec<Owed>> {
         let by = args![&receiver.project, &receiver.id, count(limit)];
-        let rows = self.db.read().await?.fetch(&OWED, by).await?;
+        let rows = self.db.fetch(&OWED, by).await?;
         rows.iter()
             .map(|row| {
                 Ok(Owed {
