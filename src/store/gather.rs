@@ -138,18 +138,8 @@ impl Store {
             standings.insert((row.text(0)?, row.text(1)?), standing(&row, 1)?);
         }
         let mut assessments = read_assessments(&mut tx, keys()).await?;
-        let mut spans: BTreeMap<(String, String), Vec<StoredSpan>> = BTreeMap::new();
-        let of_sessions = claims.iter().filter(|claim| !claim.session.is_trace());
-        let of_sessions = of_sessions.map(|claim| args![&claim.project, &claim.session]).collect();
-        for row in tx.bulk(&SPANS, args![], of_sessions).await? {
-            spans.entry((row.text(0)?, row.text(4)?)).or_default().push(spans::read(&row, 1)?);
-        }
-        let of_traces = claims.iter().filter_map(|claim| Some(args![&claim.project, &claim.session.as_trace()?]));
-        for row in tx.bulk(&SPANS_OF_TRACES, args![], of_traces.collect()).await? {
-            let span = spans::read(&row, 1)?;
-            let subject = SessionId::of_trace(&span.span.trace_id);
-            spans.entry((row.text(0)?, subject.into())).or_default().push(span);
-        }
+        let subjects = claims.iter().map(|claim| (&claim.project, &claim.session)).collect::<Vec<_>>();
+        let mut spans = read_spans(&mut tx, &subjects).await?;
         let mut terms = resweep_step::terms(&mut tx, ordered(&assessments)).await?;
         let groups = read_groups(&mut tx, &assessments).await?;
         let scorers = read_scorers(&mut tx, &groups).await?;
@@ -170,6 +160,26 @@ impl Store {
             .collect();
         Ok(Gathering { sessions, groups, scorers, pinned, blocks })
     }
+}
+
+/// The spans of sessions, and of traces in their place, by project and subject, in no order.
+pub(super) async fn read_spans(
+    tx: &mut Tx,
+    subjects: &[(&ProjectId, &SessionId)],
+) -> Result<BTreeMap<(String, String), Vec<StoredSpan>>> {
+    let mut spans: BTreeMap<(String, String), Vec<StoredSpan>> = BTreeMap::new();
+    let of_sessions = subjects.iter().filter(|(_, subject)| !subject.is_trace());
+    let of_sessions = of_sessions.map(|(project, session)| args![*project, *session]).collect();
+    for row in tx.bulk(&SPANS, args![], of_sessions).await? {
+        spans.entry((row.text(0)?, row.text(4)?)).or_default().push(spans::read(&row, 1)?);
+    }
+    let of_traces = subjects.iter().filter_map(|(project, subject)| Some(args![*project, &subject.as_trace()?]));
+    for row in tx.bulk(&SPANS_OF_TRACES, args![], of_traces.collect()).await? {
+        let span = spans::read(&row, 1)?;
+        let subject = SessionId::of_trace(&span.span.trace_id);
+        spans.entry((row.text(0)?, subject.into())).or_default().push(span);
+    }
+    Ok(spans)
 }
 
 pub(super) type AssessmentsBySession = BTreeMap<(String, String), Vec<(GroupId, Assessment)>>;

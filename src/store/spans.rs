@@ -72,7 +72,7 @@ impl Store {
     /// [`StoreError`](super::StoreError).
     pub async fn roots(&self, project: &ProjectId, behind: &SpanPlace, limit: usize) -> Result<Vec<SpanRow>> {
         let by = args![project, behind.at, &behind.trace, &behind.span, count(limit)];
-        let rows = self.db.read().await?.fetch(&ROOTS, by).await?;
+        let rows = self.db.fetch(&ROOTS, by).await?;
         rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
     }
 
@@ -96,7 +96,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<SpanRow>> {
         let by = args![project, session, behind.at, &behind.trace, &behind.span, count(limit)];
-        let rows = self.db.read().await?.fetch(&OF_SESSION, by).await?;
+        let rows = self.db.fetch(&OF_SESSION, by).await?;
         rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
     }
 
