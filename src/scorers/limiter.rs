@@ -148,7 +148,7 @@ impl Lane {
     /// should know, since a wrong name of a model looks like this.
     pub(super) fn failed_for_good(&self, why: &str) {
         if self.state().may_tell(self.began.elapsed()) {
-            tracing::warn!(model = %self.model, why, "judging fails for good, and verdicts are composed without this judge; told once a minute");
+            tracing::warn!(model = %self.model, why, "judging fails for good: verdicts are composed without the judges of this model; told once a minute");
         }
     }
 
@@ -161,7 +161,7 @@ impl Lane {
     fn opened(&self, state: &mut State, why: &str) {
         why.clone_into(&mut state.why);
         let pause = state.open_until.and_then(|until| left(until, self.began.elapsed())).unwrap_or_default();
-        tracing::warn!(model = %self.model, why, "the judge endpoint is asked nothing for {} s; sessions wait for it", pause.as_secs());
+        tracing::warn!(model = %self.model, why, "the judge endpoint is asked nothing for {:.0} s; sessions wait for it", pause.as_secs_f64());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
