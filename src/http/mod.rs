@@ -11,6 +11,7 @@ mod datasets;
 mod deliveries;
 mod error;
 mod etag;
+mod evaluate;
 mod evaluation_settings;
 mod evaluations;
 mod explain;

@@ -11,10 +11,10 @@ use axum::{Extension, Router};
 use super::auth::Needs;
 use super::error::ApiError;
 use super::{
-    Api, agents, approvals, backlog, by_hand, custom, datasets, deliveries, evaluation_settings, evaluations, explain,
-    groups, guard, health, idempotency, judges, keys, kpis, metrics, online_evaluators, openapi, otlp, patterns, pause,
-    projects, rail, receivers, recompose, release, reports, resweeps, runs, sample, scorecards, scores, secret,
-    sessions, settings, signals, spans, stream, sweep, usage,
+    Api, agents, approvals, backlog, by_hand, custom, datasets, deliveries, evaluate, evaluation_settings, evaluations,
+    explain, groups, guard, health, idempotency, judges, keys, kpis, metrics, online_evaluators, openapi, otlp,
+    patterns, pause, projects, rail, receivers, recompose, release, reports, resweeps, runs, sample, scorecards,
+    scores, secret, sessions, settings, signals, spans, stream, sweep, usage,
 };
 use crate::domain::access::Scope::{self, Ingest, Manage, Operate, Read};
 
@@ -117,6 +117,7 @@ fn untimed() -> Table {
     Table::new()
         .post(Operate, "/agent-monitoring/session-sweep/run", sweep::run)
         .post(Operate, "/agent-monitoring/scorer-groups/{id}/recompose", recompose::run)
+        .post(Manage, "/ingest/traces/{id}/evaluate", evaluate::evaluate)
         .post(Manage, "/custom-agent-evaluations/runs/{id}/results", runs::append)
         .post(Manage, "/custom-agent-evaluations/runs/{id}/rescore", runs::rescore)
         .post(Operate, "/agent-monitoring/sessions/{id}/judge/{evaluator}", by_hand::judge)

@@ -308,7 +308,8 @@ pub(super) async fn rescore(
     }
 }
 
-fn ended<T>(ended: Result<T, tokio::task::JoinError>) -> Result<T, ApiError> {
+/// What a task of its own answered.
+pub(super) fn ended<T>(ended: Result<T, tokio::task::JoinError>) -> Result<T, ApiError> {
     match ended {
         Ok(value) => Ok(value),
         Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),

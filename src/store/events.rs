@@ -118,13 +118,24 @@ impl Store {
 
 /// What was said in a trace, in its last turn.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub struct Said {
     /// The session that the turn belongs to.
-    pub(super) session: Option<SessionId>,
+    pub session: Option<SessionId>,
     /// What the user said.
-    pub(super) input: Option<String>,
+    pub input: Option<String>,
     /// What the agent said.
-    pub(super) output: Option<String>,
+    pub output: Option<String>,
+}
+
+impl Store {
+    /// What was said in a trace; `None` where nothing of it is stored.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError).
+    pub async fn said_in_trace(&self, project: &ProjectId, trace: &TraceId) -> Result<Option<Said>> {
+        let mut tx = self.db.read().await?;
+        Ok(last_said(&mut tx, project, std::iter::once(trace)).await?.remove(trace))
+    }
 }
 
 /// What was said in traces. One whose spans are not there, or not any more, is not among them.

@@ -10,7 +10,9 @@ use super::sql::statements;
 use super::{Store, StoreError, retrying, scorecards};
 use crate::domain::compose::Scorecard;
 use crate::domain::compose::scorecard::DEFAULT_ID;
-use crate::domain::dataset::{DatasetSpec, Grading, GroupCopy, PRIMARY, RunOrder, RunSpec, RunState, ScorerCopy};
+use crate::domain::dataset::{
+    DatasetSpec, Grading, GroupCopy, PRIMARY, RunOrder, RunSpec, RunState, ScorerCopy, TRACE_RUN,
+};
 use crate::domain::group::{GroupSpec, Member, MemberKind};
 use crate::domain::ids::{GroupId, ProjectId};
 use crate::domain::time::Timestamp;
@@ -262,7 +264,9 @@ impl Store {
 
 /// What runs must agree in to be compared.
 fn compared_by(spec: &RunSpec) -> (String, String) {
-    (spec.grading.primary_id().unwrap_or_default().to_owned(), spec.split.clone().unwrap_or_default())
+    let grader = spec.grading.primary_id().unwrap_or_default();
+    let grader = if spec.source == TRACE_RUN { format!("{TRACE_RUN}:{grader}") } else { grader.to_owned() };
+    (grader, spec.split.clone().unwrap_or_default())
 }
 
 /// Judges that grade without a group: the first has all the weight. No members where nobody is named.

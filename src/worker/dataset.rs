@@ -136,6 +136,31 @@ impl Worker {
         Ok(Submitted { new, rows: self.store.rows_of_keys(project, run, keys).await? })
     }
 
+    /// Grades one row in a run of its own, which ends with it. With `case` it is compared with that case of the dataset, without or
+    /// where there is no such case with none. A row that could not be judged for now is open, and its run has failed.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub async fn evaluate_trace(
+        &self,
+        project: &ProjectId,
+        order: &RunOrder,
+        row: Submission,
+        case: Option<usize>,
+    ) -> Result<(SavedRun, RunRow), RunError> {
+        let run = self.order_run(project, order).await?;
+        let dataset = self.store.dataset_at(project, &run.dataset, run.dataset_version).await?;
+        let cases = dataset.map_or(0, |spec| spec.cases().len());
+        let place = case.filter(|case| *case < cases).unwrap_or(cases);
+        let row = Submission { question_index: i64::try_from(place).unwrap_or(i64::MAX), ..row };
+        let submitted = self.submit(project, &run.id, std::slice::from_ref(&row)).await;
+        let is_done = submitted.as_ref().is_ok_and(|submitted| submitted.rows.iter().all(|row| row.is_done));
+        let state = if is_done { RunState::Completed } else { RunState::Failed };
+        self.store.end_run(project, &run.id, state, self.clock.now()).await?;
+        let row = submitted?.rows.into_iter().next().ok_or(RunError::NoRun)?;
+        Ok((run, row))
+    }
+
     /// Grades the rows of a past run anew, as a run of its own: from what members said then as far as that goes, else by asking
     /// them, where what they were asked before costs nothing. The past run stays as it is.
     ///

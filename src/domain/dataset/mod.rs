@@ -16,7 +16,7 @@ use super::problems::Problems;
 pub use gate::{Baseline, Check, Checks, Gate, Measured, gate};
 pub use rescore::{RescoreOrder, RescoreReport, compared, rescored};
 pub use row::{Case, CaseError, Reference, RowStatus, RowVerdict, RunRow, Submission};
-pub use run::{Chosen, Grading, GroupCopy, PRIMARY, RunOrder, RunSpec, RunState, ScorerCopy};
+pub use run::{Chosen, Grading, GroupCopy, PRIMARY, RunOrder, RunSpec, RunState, ScorerCopy, TRACE_RUN};
 pub use statistics::{BreakdownRow, Statistics, breakdown};
 
 /// The most cases of one dataset.

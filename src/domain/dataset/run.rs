@@ -263,6 +263,9 @@ pub struct RunSpec {
     pub rescored_from: Option<String>,
 }
 
+/// Where a run comes from that grades one stored trace. It is compared with others of its kind alone.
+pub const TRACE_RUN: &str = "trace";
+
 /// Whether a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -46,6 +46,11 @@ pub(super) const RUNS: Resource = Resource {
             .takes("{status?: 'completed'|'failed'}?")
             .gives(&[(200, "{runId: id, status: text, liveStatistics: LiveStatistics}")])
             .fails(&[404]),
+        Doc::new("POST /ingest/traces/{id}/evaluate", "Grade what a stored trace said by a dataset, in a run of that one row")
+            .note("The agent is not asked again. With question_index it is compared with that case of the dataset, without with none.")
+            .takes("{datasetId: id, question_index?: whole(0..)|null}")
+            .gives(&[(200, "{run_id: id, trace_id: id, rating: number(0..10)|null, justification: text|null, status: 'completed'}")])
+            .fails(&[404, 503]),
         Doc::new("POST /custom-agent-evaluations/runs/{id}/rescore", "Grade the rows of a past run anew, as another run")
             .takes("{scorerGroupId?: id|null, scorecardId?: id|null, dryRun?: flag|null}?")
             .gives(&[(200, "{dryRun: flag, report: object}"), (201, "{report: object, run: RunDetail}")])

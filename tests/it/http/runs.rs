@@ -495,3 +495,46 @@ async fn a_past_run_is_graded_anew_from_what_members_said_then() {
     assert_eq!((&asked["report"]["needJudging"], &asked["run"]["results"][0]["rating"]), (&json!(1), &json!(6)));
     assert_eq!(stub.requests().len(), 2, "only the judge that had said nothing is asked");
 }
+
+#[tokio::test]
+async fn a_stored_trace_is_graded_by_a_dataset_in_a_run_that_no_gate_compares_with() {
+    let stub = rates_as_told();
+    let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+    let caller = &server.caller;
+    let dataset = dataset(caller, 2).await;
+    let trace =
+        caller.store(&json!({"name": "a", "span_id": "t", "input": {"q": "how much?"}, "output": "rated 3 "})).await;
+    let silent = caller.store(&json!({"name": "a", "span_id": "silent", "input": {"q": "how much?"}})).await;
+    let path = |id: &str| format!("/ingest/traces/{id}/evaluate");
+
+    let graded = fine(caller.post(&path(&trace), &json!({"datasetId": dataset})).await);
+    assert_eq!(
+        (&graded["rating"], &graded["trace_id"], &graded["status"]),
+        (&json!(3.0), &json!(trace), &json!("completed"))
+    );
+    let shown = |n: usize| stub.requests()[n]["messages"].to_string();
+    assert!(shown(0).contains("how much?") && !shown(0).contains("expected 1"), "{}", shown(0));
+    let body = json!({"datasetId": dataset, "question_index": 1});
+    let compared = fine(caller.post(&path(&trace), &body).await);
+    assert_ne!(compared["run_id"], graded["run_id"]);
+    assert!(shown(1).contains("expected 1"), "{}", shown(1));
+    let detail = detail(caller, graded["run_id"].as_str().unwrap()).await;
+    assert_eq!((&detail["status"], &detail["runSource"]), (&json!("completed"), &json!("trace")), "{detail}");
+
+    // The first ordinary run has no earlier one to be compared with.
+    let first = run(caller, &dataset, json!({})).await;
+    submit(caller, &first, &[row(&first, 0, "rated 9 "), row(&first, 1, "rated 9 ")]).await;
+    finalize(caller, &first).await;
+    let (_, told) = gate(caller, &first, "noRegression=true").await;
+    assert_eq!(told["baselineRunId"], json!(null), "{told}");
+
+    for (id, body, status) in [
+        ("nothing", json!({"datasetId": dataset}), 404),
+        (trace.as_str(), json!({"datasetId": "nothing"}), 404),
+        (trace.as_str(), json!({}), 400),
+        (silent.as_str(), json!({"datasetId": dataset}), 400),
+    ] {
+        refused(&caller.post(&path(id), &body).await, status);
+    }
+    refused(&server.stranger.post(&path(&trace), &json!({"datasetId": dataset})).await, 404);
+}
