@@ -28,6 +28,8 @@ pub struct Latest {
     pub read: Goal,
     /// The rating on 0-10; `None` is no score.
     pub rating: Option<f64>,
+    /// Which share of its members gave a score, 0-1.
+    pub coverage: f64,
     /// The text people read.
     pub justification: String,
 }
@@ -137,6 +139,8 @@ pub enum Decision {
         revision: i64,
         /// The rating on 0-10.
         rating: f64,
+        /// Which share of the group's members gave a score, 0-1: the others failed, or had nothing to say.
+        coverage: f64,
     },
     /// Found to be beyond judging at its present content.
     NoScore {
@@ -182,8 +186,8 @@ fn error_of(assessment: &Assessment) -> String {
 
 fn judged(facts: &Facts, assessment: &Assessment) -> Decision {
     let revision = assessment.covered.revision;
-    match facts.latest.as_ref().and_then(|latest| latest.rating) {
-        Some(rating) => Decision::Judged { revision, rating },
+    match facts.latest.as_ref().and_then(|latest| Some((latest.rating?, latest.coverage))) {
+        Some((rating, coverage)) => Decision::Judged { revision, rating, coverage },
         None => Decision::NoScore {
             revision,
             reason: facts.latest.as_ref().map_or_else(|| error_of(assessment), |latest| latest.justification.clone()),
@@ -245,7 +249,14 @@ impl Decision {
             Self::Deferred { reason, until: Some(until) } => format!("put off until {until}: {reason}"),
             Self::Deferred { reason, until: None } => format!("put off until the group is resumed: {reason}"),
             Self::Failed { error, attempts } => format!("given up after {attempts} attempts: {error}"),
-            Self::Judged { revision, rating } => format!("judged at revision {revision}: {rating:.1}/10"),
+            Self::Judged { revision, rating, coverage } => {
+                let by = if *coverage < 1.0 {
+                    format!(", by {:.0} % of its members: the others gave no score", coverage * 100.0)
+                } else {
+                    String::new()
+                };
+                format!("judged at revision {revision}: {rating:.1}/10{by}")
+            }
             Self::NoScore { revision, reason } => format!("no score at revision {revision}: {reason}"),
         }
     }
@@ -386,9 +397,9 @@ mod tests {
         assert_eq!(of(&one), Decision::TooFewTurns { turns: 1, min_turns: 2 });
         let (mut current, read) = (wanted(), Goal { revision: 2, round: 0 });
         current.end(Ending::Covered { read, digest: "d".into(), reason: None }, at(1_150));
-        let latest = Some(Latest { read, rating: Some(7.0), justification: "fine".into() });
+        let latest = Some(Latest { read, rating: Some(7.0), coverage: 1.0, justification: "fine".into() });
         let judged = of(&Facts { assessment: Some(current), latest, ..other });
-        assert_eq!(judged, Decision::Judged { revision: 2, rating: 7.0 });
+        assert_eq!(judged, Decision::Judged { revision: 2, rating: 7.0, coverage: 1.0 });
     }
 
     #[test]
@@ -413,9 +424,12 @@ mod tests {
         let mut current = wanted();
         let read = Goal { revision: 2, round: 0 };
         current.end(Ending::Covered { read, digest: "d".into(), reason: None }, at(1_150));
-        let latest = Latest { read, rating: Some(7.0), justification: "fine".into() };
+        let latest = Latest { read, rating: Some(7.0), coverage: 1.0, justification: "fine".into() };
         let judged = Facts { assessment: Some(current.clone()), latest: Some(latest.clone()), ..facts() };
-        assert_eq!(of(&judged), Decision::Judged { revision: 2, rating: 7.0 });
+        assert_eq!(of(&judged), Decision::Judged { revision: 2, rating: 7.0, coverage: 1.0 });
+        let in_part = Facts { latest: Some(Latest { coverage: 0.5, ..latest.clone() }), ..judged.clone() };
+        let text = of(&in_part).in_words();
+        assert_eq!(text, "judged at revision 2: 7.0/10, by 50 % of its members: the others gave no score");
         let unrated = Facts { latest: Some(Latest { rating: None, ..latest }), ..judged.clone() };
         assert_eq!(of(&unrated), Decision::NoScore { revision: 2, reason: "fine".into() });
         let mut grown = judged;

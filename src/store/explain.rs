@@ -29,7 +29,7 @@ statements! {
     AHEAD = "SELECT COUNT(*) FROM (SELECT 1 FROM queue WHERE visible_at < $1 AND lease_token IS NULL LIMIT $2) before";
     GROUPS = "SELECT group_id, name, spec FROM scorer_groups
         WHERE project_id = $1 AND deleted_at IS NULL ORDER BY name, group_id";
-    VERDICTS = "SELECT group_id, revision, round, sequence, rating, justification FROM verdicts
+    VERDICTS = "SELECT group_id, revision, round, sequence, rating, justification, coverage FROM verdicts
         WHERE project_id = $1 AND session_id = $2 ORDER BY revision, round, sequence";
 }
 
@@ -65,7 +65,8 @@ impl Store {
         let mut latest: BTreeMap<GroupId, Latest> = BTreeMap::new();
         for row in tx.fetch(&VERDICTS, args![project, session]).await? {
             let read = Goal { revision: row.int(1)?, round: row.int(2)? };
-            let verdict = Latest { read, rating: row.opt_real(4)?, justification: row.text(5)? };
+            let (rating, coverage) = (row.opt_real(4)?, row.real(6)?);
+            let verdict = Latest { read, rating, coverage, justification: row.text(5)? };
             latest.insert(GroupId::trusted(row.text(0)?), verdict);
         }
         let blocks = blocks::read(&mut tx).await?;

@@ -237,7 +237,7 @@ async fn the_agent_of_a_session_is_explained_as_judging_reads_it(ctx: Ctx) {
     let wanted = Goal { revision: 2, round: 0 };
     (attempt.ending, attempt.verdict) = (Ending::Withdrawn { wanted, version: Some(theirs.version) }, None);
     ctx.record(&[end]).await;
-    let rated = Decision::Judged { revision: 2, rating: 8.0 };
+    let rated = Decision::Judged { revision: 2, rating: 8.0, coverage: 1.0 };
     assert_eq!(decisions(&ctx, "s").await, [rated.clone(), rated.clone(), other]);
     assert!(ctx.store.delete_group(&ctx.project, &none.id, ctx.now()).await.unwrap());
     assert_eq!(decisions(&ctx, "s").await.len(), 2);

@@ -97,7 +97,7 @@ async fn whole_sessions_go_and_are_marked_and_young_ones_stay(ctx: Ctx) {
     let recent = ctx.store.recent_sessions(&ctx.project, super::ctx::START, 10).await.unwrap();
     assert_eq!(recent.iter().map(|row| row.session.as_str()).collect::<Vec<_>>(), ["b"]);
     // Its verdict is all that is left of it, and still tells.
-    assert_eq!(ctx.decision("a").await, Decision::Judged { revision: 1, rating: 8.0 });
+    assert_eq!(ctx.decision("a").await, Decision::Judged { revision: 1, rating: 8.0, coverage: 1.0 });
     // What was judged is not judged again, whatever is considered.
     ctx.group(&live("late")).await;
     ctx.raw().await.run("UPDATE reconsiderations SET arrived_since = 0").await;
