@@ -14,6 +14,7 @@ use super::{Store, blocks, resweep_step, scorecards, spans};
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::block::Blocks;
 use crate::domain::compose::Scorecard;
+use crate::domain::conversation::Conversation;
 use crate::domain::group::GroupSpec;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::own::Owner;
@@ -138,18 +139,7 @@ impl Store {
             standings.insert((row.text(0)?, row.text(1)?), standing(&row, 1)?);
         }
         let mut assessments = read_assessments(&mut tx, keys()).await?;
-        let mut spans: BTreeMap<(String, String), Vec<StoredSpan>> = BTreeMap::new();
-        let of_sessions = claims.iter().filter(|claim| !claim.session.is_trace());
-        let of_sessions = of_sessions.map(|claim| args![&claim.project, &claim.session]).collect();
-        for row in tx.bulk(&SPANS, args![], of_sessions).await? {
-            spans.entry((row.text(0)?, row.text(4)?)).or_default().push(spans::read(&row, 1)?);
-        }
-        let of_traces = claims.iter().filter_map(|claim| Some(args![&claim.project, &claim.session.as_trace()?]));
-        for row in tx.bulk(&SPANS_OF_TRACES, args![], of_traces.collect()).await? {
-            let span = spans::read(&row, 1)?;
-            let subject = SessionId::of_trace(&span.span.trace_id);
-            spans.entry((row.text(0)?, subject.into())).or_default().push(span);
-        }
+        let mut spans = read_spans(&mut tx, &claims).await?;
         let mut terms = resweep_step::terms(&mut tx, ordered(&assessments)).await?;
         let groups = read_groups(&mut tx, &assessments).await?;
         let scorers = read_scorers(&mut tx, &groups).await?;
@@ -170,6 +160,33 @@ impl Store {
             .collect();
         Ok(Gathering { sessions, groups, scorers, pinned, blocks })
     }
+}
+
+/// The spans of sessions, or of the single traces in their place, by project and session.
+async fn read_spans(tx: &mut Tx, claims: &[Claimed]) -> Result<BTreeMap<(String, String), Vec<StoredSpan>>> {
+    let mut spans: BTreeMap<(String, String), Vec<StoredSpan>> = BTreeMap::new();
+    let of_sessions = claims.iter().filter(|claim| !claim.session.is_trace());
+    let of_sessions = of_sessions.map(|claim| args![&claim.project, &claim.session]).collect();
+    for row in tx.bulk(&SPANS, args![], of_sessions).await? {
+        spans.entry((row.text(0)?, row.text(4)?)).or_default().push(spans::read(&row, 1)?);
+    }
+    let of_traces = claims.iter().filter_map(|claim| Some(args![&claim.project, &claim.session.as_trace()?]));
+    for row in tx.bulk(&SPANS_OF_TRACES, args![], of_traces.collect()).await? {
+        let span = spans::read(&row, 1)?;
+        let subject = SessionId::of_trace(&span.span.trace_id);
+        spans.entry((row.text(0)?, subject.into())).or_default().push(span);
+    }
+    Ok(spans)
+}
+
+/// What the conversations of these sessions come down to as they stand, by project and session.
+pub(super) async fn digests(tx: &mut Tx, claims: &[Claimed]) -> Result<BTreeMap<(String, String), String>> {
+    let spans = read_spans(tx, claims).await?;
+    let digest = |((project, session), spans): ((String, String), Vec<StoredSpan>)| {
+        let conversation = Conversation::assemble(SessionId::trusted(session.clone()), spans);
+        ((project, session), conversation.digest())
+    };
+    Ok(spans.into_iter().map(digest).collect())
 }
 
 pub(super) type AssessmentsBySession = BTreeMap<(String, String), Vec<(GroupId, Assessment)>>;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::alerts::Alerts;
 use super::catalogue::to_json;
 use super::engine::{Arg, Result, Rows, Tx, Write, args};
-use super::gather::{AssessmentsBySession, ordered, read_assessment};
+use super::gather::{AssessmentsBySession, digests, ordered, read_assessment};
 use super::lease::{Claimed, LIVE, RESWEEP};
 use super::rail::Heads;
 use super::resweep_step::{self, OpenItem};
@@ -18,6 +18,7 @@ use super::sql::statements;
 use super::{Store, StoreError, blocks, retrying, signals, troubles};
 use crate::domain::assessment::{Assessment, Ending};
 use crate::domain::block::Blocks;
+use crate::domain::event::standing;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
 use crate::domain::resweep::ItemEnd;
@@ -146,13 +147,16 @@ impl Store {
         for row in tx.bulk(&REVISIONS, args![], keys()).await? {
             revisions.insert((row.text(0)?, row.text(1)?), row.int(2)?);
         }
+        let overtaken = overtaken(&kept, &revisions);
+        let digests = if overtaken.is_empty() { BTreeMap::new() } else { digests(&mut tx, &overtaken).await? };
         let mut writing = Writing::default();
         let mut recorded: BTreeMap<Lease, Recorded> = BTreeMap::new();
         for end in &kept {
             let key = key(&end.claim);
             let mut of_session = assessments.remove(&key).unwrap_or_default();
             let items = items.remove(&key).unwrap_or_default();
-            let known = Known { alive: &alive, items: &items, revision: revisions.get(&key).copied() };
+            let (revision, digest) = (revisions.get(&key).copied(), digests.get(&key).map(String::as_str));
+            let known = Known { alive: &alive, items: &items, revision, digest };
             let kept = writing.end(self, end, &mut of_session, &known, now)?;
             writing.end_items(&end.claim, &of_session, &items, max_attempts);
             writing.requeue(&end.claim, &of_session, &blocks, max_attempts, now);
@@ -168,6 +172,17 @@ impl Store {
 fn is_news(assessment: &Assessment, ending: &Ending) -> bool {
     let Ending::Covered { read, digest, .. } = ending else { return false };
     read.revision > assessment.covered.revision && assessment.covered_digest.as_ref() != Some(digest)
+}
+
+/// The sessions that new content came to while they were judged, where their verdict may be told to somebody.
+fn overtaken(ends: &[&SessionEnd], revisions: &BTreeMap<SessionKey, i64>) -> Vec<Claimed> {
+    let is_overtaken = |end: &&&SessionEnd| {
+        let now = revisions.get(&key(&end.claim));
+        let verdicts = end.tries.iter().filter_map(|attempt| attempt.verdict.as_ref());
+        let mut older = verdicts.filter(|verdict| now.is_some_and(|now| *now > verdict.read.revision));
+        older.any(|verdict| standing(verdict).is_some() || signal::of_verdict(verdict).is_some())
+    };
+    ends.iter().filter(is_overtaken).map(|end| end.claim.clone()).collect()
 }
 
 fn key(claim: &Claimed) -> SessionKey {
@@ -214,6 +229,17 @@ struct Known<'a> {
     items: &'a [OpenItem],
     /// Its revision now; `None` where it was pruned.
     revision: Option<i64>,
+    /// What its conversation comes down to now, where that was looked at.
+    digest: Option<&'a str>,
+}
+
+impl Known<'_> {
+    /// Whether members would still read what they read. Content that none of them reads supersedes no verdict: the session is
+    /// found unchanged then, and no further verdict would raise the signal.
+    fn is_as_read(&self, ending: &Ending) -> bool {
+        let Ending::Covered { read, digest, .. } = ending else { return false };
+        self.revision == Some(read.revision) || (self.revision.is_some() && self.digest == Some(digest))
+    }
 }
 
 /// Everything that one transaction writes.
@@ -257,7 +283,7 @@ impl<'a> Writing<'a> {
                     // One that only a re-sweep asked for raises a signal only where that was ordered.
                     let is_news = verdict.live && is_news(assessment, &attempt.ending);
                     let may_signal = is_news || known.items.iter().any(|it| it.signals && it.group == attempt.group);
-                    if may_signal && known.revision == Some(verdict.read.revision) {
+                    if may_signal && known.is_as_read(&attempt.ending) {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
                         self.alerts.see(project, verdict);
                     }
