@@ -141,6 +141,9 @@ pub struct GroupSpec {
     /// The scorecard; the built-in one where `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scorecard_id: Option<String>,
+    /// Whether members that ask a model are spared once a must-pass member that asks none has failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cheap_gates_first: bool,
     /// Live scoring; `None` where it only grades dataset runs.
     pub online: Option<OnlineProfile>,
 }
@@ -190,6 +193,7 @@ impl GroupSpec {
             pass_threshold: None,
             output_type: None,
             scorecard_id: None,
+            cheap_gates_first: false,
             online,
         };
         let spec = blank.with_recipe(body, &mut problems);
@@ -238,6 +242,11 @@ impl GroupSpec {
             problems.unless(value.is_null() || self.output_type.is_some(), || {
                 "outputType must be pass_fail, score or choices".to_owned()
             });
+        }
+        if let Some(value) = given.get("cheapGatesFirst") {
+            self.cheap_gates_first = value.as_bool().unwrap_or_default();
+            problems
+                .unless(value.is_null() || value.is_boolean(), || "cheapGatesFirst must be true or false".to_owned());
         }
         if let Some(value) = given.get("scorecardId") {
             self.scorecard_id = value.as_str().filter(|id| check_id(id).is_ok()).map(str::to_owned);
@@ -516,12 +525,13 @@ mod tests {
         let bare = GroupSpec::create(&json!({"name": "g", "members": [member("p")]})).expect("a group");
         assert_eq!(json!(bare)["aggregation"], Value::Null);
         assert_eq!(bare.recipe(Scorecard::default()), Recipe::default());
-        let patch =
-            json!({"aggregation": "pass_rate", "passThreshold": 0.8, "outputType": "pass_fail", "scorecardId": "s"});
+        let patch = json!({"aggregation": "pass_rate", "passThreshold": 0.8, "outputType": "pass_fail", "scorecardId": "s",
+                   "cheapGatesFirst": true});
         let chosen = bare.patched(&patch).expect("a group");
         assert_eq!(chosen.recipe(Scorecard::default()).aggregation, Aggregation::PassRate);
         assert_eq!(chosen.recipe(Scorecard::default()).pass_threshold, Some(0.8));
         assert_eq!((chosen.output_type, chosen.scorecard_id.as_deref()), (Some(OutputType::PassFail), Some("s")));
+        assert_eq!((bare.cheap_gates_first, chosen.cheap_gates_first), (false, true));
         assert_eq!(chosen.patched(&json!({"name": "h"})).expect("a group").aggregation, chosen.aggregation);
         let half = chosen.patched(&json!({"passThreshold": null})).expect("a group");
         assert_eq!(
@@ -529,11 +539,19 @@ mod tests {
             Some(0.5),
             "a group of yes and no always says which"
         );
-        let back = json!({"aggregation": null, "passThreshold": null, "outputType": null, "scorecardId": null});
+        let back = json!({"aggregation": null, "passThreshold": null, "outputType": null, "scorecardId": null,
+                          "cheapGatesFirst": null});
         assert_eq!(chosen.patched(&back).expect("a group"), bare);
-        let wrong = json!({"aggregation": "median", "passThreshold": 1.1, "outputType": "text", "scorecardId": ""});
+        let wrong = json!({"aggregation": "median", "passThreshold": 1.1, "outputType": "text", "scorecardId": "",
+                           "cheapGatesFirst": 1});
         let text = bare.patched(&wrong).expect_err("problems").to_string();
-        for part in ["aggregation must be", "passThreshold must be", "outputType must be", "scorecardId must be"] {
+        for part in [
+            "aggregation must be",
+            "passThreshold must be",
+            "outputType must be",
+            "scorecardId must be",
+            "cheapGatesFirst must be",
+        ] {
             assert!(text.contains(part), "{text} lacks {part:?}");
         }
     }

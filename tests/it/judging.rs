@@ -236,3 +236,52 @@ async fn usage_tells_calls_tokens_cost_and_what_they_came_to() {
     refused(&server.caller.get("/agent-monitoring/usage?day=yesterday").await, 400);
     refused(&server.caller.get("/agent-monitoring/usage?window=1y").await, 400);
 }
+
+#[tokio::test]
+async fn cheap_gates_that_failed_spare_the_judges_where_a_group_wants_that_and_the_rail_says_so() {
+    let stub = Judge::start(|_| Reply::Rating(8.0));
+    let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+    let judge = judge(&server, &json!({})).await;
+    let pattern = json!({"name": "Insult", "includeTerms": ["idiot"], "polarity": "failure"});
+    let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+    let script = "function handler(input, output, expected, metadata, trace) { return output.length > 9 ? 1 : 0 }";
+    let script = json!({"name": "Length", "kind": "code", "language": "javascript", "script": script});
+    let script = server.caller.post("/agent-monitoring/custom-evaluators", &script).await.1["evaluator"]["_id"].clone();
+    let members = json!([{"kind": "judge", "refId": judge}, {"kind": "pattern", "refId": pattern, "gate": true},
+                         {"kind": "custom", "refId": script, "gate": true, "weight": 0}]);
+    let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": null, "severity": "low", "scope": "session",
+                        "idleSeconds": 0});
+    let group = json!({"name": "Cheap", "members": members, "online": online, "cheapGatesFirst": true});
+    let (status, made) = server.caller.post("/agent-monitoring/scorer-groups", &group).await;
+    assert_eq!((status, &made["scorerGroup"]["cheapGatesFirst"]), (201, &json!(true)), "{made}");
+
+    for (session, said, gate) in [("rude", "you are an idiot", "Insult"), ("short", "no", "Length")] {
+        say(&server, session, &[("hello", said), ("and?", "bye")]).await;
+        server.clock.advance(Micros::seconds(60));
+        assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 0), "{session}");
+        let path = format!("/agent-monitoring/sessions/{session}/rail");
+        let rail = server.caller.get(&path).await.1.to_string();
+        assert!(rail.contains(&format!("not asked, since must-pass member \\\"{gate}\\\" had failed")), "{rail}");
+        let score = server.caller.scores(session).await.remove(0);
+        assert_eq!(
+            (&score["rating"], &score["gatedBy"], &score["incomplete"]),
+            (&json!(0), &json!(gate), &json!(false))
+        );
+        assert_eq!(
+            (&score["members"][0]["outcome"], &score["members"][0]["goodness"]),
+            (&json!("failed"), &Value::Null)
+        );
+    }
+    say(&server, "fine", &[("hello", "a long answer"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 1), "gates that pass spare nobody");
+    assert_eq!(server.caller.scores("fine").await[0]["rating"], 9);
+
+    let group = format!("/agent-monitoring/scorer-groups/{}", made["scorerGroup"]["_id"].as_str().unwrap());
+    let (status, edited) = server.caller.put(&group, &json!({"cheapGatesFirst": null})).await;
+    assert_eq!((status, &edited["scorerGroup"]["cheapGatesFirst"]), (200, &Value::Null), "{edited}");
+    say(&server, "ruder", &[("hello", "what an idiot"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 2), "off, all are heard");
+    assert_eq!(server.caller.scores("ruder").await[0]["members"][0]["outcome"], "scored");
+}
