@@ -1,5 +1,6 @@
 //! The commands: each opens what it needs, does its work, and says how it ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Sources};
 use crate::store::StoreError;
-use crate::worker::PassReport;
+use crate::worker::{PassReport, Worker};
 use crate::{lifecycle, telemetry};
 
 /// Does what the command line asks for.
@@ -170,20 +171,27 @@ async fn with_signals<F: Future<Output = ExitCode>>(
     app: App,
     work: impl FnOnce(App, CancellationToken) -> F,
 ) -> ExitCode {
-    match lifecycle::stop_on_signals() {
+    match cancelled_by_signals() {
         Ok(cancel) => work(app, cancel).await,
-        Err(error) => fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+        Err(code) => code,
     }
 }
 
+/// A worker, and what a signal to stop cancels; where there is none, the code to end with, the reason told.
+fn worker_until_signals(app: &App) -> Result<(Arc<Worker>, CancellationToken), ExitCode> {
+    let worker = app.worker().map_err(|error| fail(ExitCode::Config, &error))?;
+    Ok((worker, cancelled_by_signals()?))
+}
+
+fn cancelled_by_signals() -> Result<CancellationToken, ExitCode> {
+    lifecycle::stop_on_signals()
+        .map_err(|error| fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")))
+}
+
 async fn sweep(app: &App, args: &SweepArgs, style: Style) -> ExitCode {
-    let worker = match app.worker() {
-        Ok(worker) => worker,
-        Err(error) => return fail(ExitCode::Config, &error),
-    };
-    let cancel = match lifecycle::stop_on_signals() {
-        Ok(cancel) => cancel,
-        Err(error) => return fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    let (worker, cancel) = match worker_until_signals(app) {
+        Ok(both) => both,
+        Err(code) => return code,
     };
     match worker.pass(None, Duration::MAX, &cancel).await {
         Ok(report) if args.json => print(&format!("{}\n", serde_json::json!(report))),
@@ -193,24 +201,16 @@ async fn sweep(app: &App, args: &SweepArgs, style: Style) -> ExitCode {
 }
 
 async fn judge_again(app: &App, args: &ResweepArgs, style: Style) -> ExitCode {
-    let worker = match app.worker() {
-        Ok(worker) => worker,
-        Err(error) => return fail(ExitCode::Config, &error),
-    };
-    match lifecycle::stop_on_signals() {
-        Ok(cancel) => ended(resweep::run(app, &worker, args, style, &cancel).await),
-        Err(error) => fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    match worker_until_signals(app) {
+        Ok((worker, cancel)) => ended(resweep::run(app, &worker, args, style, &cancel).await),
+        Err(code) => code,
     }
 }
 
 async fn evaluate(app: &App, args: &EvalArgs, style: Style) -> ExitCode {
-    let worker = match app.worker() {
-        Ok(worker) => worker,
-        Err(error) => return fail(ExitCode::Config, &error),
-    };
-    let cancel = match lifecycle::stop_on_signals() {
-        Ok(cancel) => cancel,
-        Err(error) => return fail(ExitCode::Failed, &format!("signals can't be listened to: {error}")),
+    let (worker, cancel) = match worker_until_signals(app) {
+        Ok(both) => both,
+        Err(code) => return code,
     };
     match eval::run(app, &worker, args, style, &cancel).await {
         Ok(eval::Ended::Passed(answer)) => print(&answer),

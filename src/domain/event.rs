@@ -8,7 +8,8 @@ use super::group::Severity;
 use super::ids::{GroupId, SessionId};
 use super::period::Day;
 use super::quarantine::Held;
-use super::signal::group_key;
+use super::redact;
+use super::signal::{self, Polarity, group_key};
 use super::time::{Micros, Timestamp};
 use super::verdict::Verdict;
 
@@ -26,6 +27,8 @@ pub enum EventType {
     BudgetExhausted,
     /// A session grew beyond the limits and is held.
     Quarantined,
+    /// A pattern or a custom scorer that watches found what it looks for.
+    ScorerMatched,
     /// A receiver did not take a delivery until it was given up.
     DeliveryDead,
     /// Somebody tries a receiver out.
@@ -34,12 +37,13 @@ pub enum EventType {
 
 impl EventType {
     /// Those that a receiver can choose among. A test is sent whatever it chose.
-    pub const CHOICES: [Self; 6] = [
+    pub const CHOICES: [Self; 7] = [
         Self::BelowThreshold,
         Self::Recovered,
         Self::JudgingFailing,
         Self::BudgetExhausted,
         Self::Quarantined,
+        Self::ScorerMatched,
         Self::DeliveryDead,
     ];
 
@@ -51,6 +55,7 @@ impl EventType {
             Self::JudgingFailing => "judging_failing",
             Self::BudgetExhausted => "budget_exhausted",
             Self::Quarantined => "quarantined",
+            Self::ScorerMatched => "scorer_matched",
             Self::DeliveryDead => "delivery_dead",
             Self::Test => "test",
         }
@@ -141,6 +146,34 @@ impl Event {
                 "traceId": verdict.anchor_trace,
             }),
         }
+    }
+
+    /// What a scorer that watches found: told of it and its agent once a UTC day, since it may find the same in every trace.
+    /// `None` of a verdict that raises no signal, of one that tells of something good, and of a group's or a judge's.
+    ///
+    /// What it tells may be the very number that should not have been said: secrets and personal data are hidden in it, whatever
+    /// the project has hidden from judges.
+    pub fn of_match(verdict: &Verdict, now: Timestamp) -> Option<Self> {
+        let scorer = verdict.members.first().filter(|_| verdict.voice.watches())?;
+        let signal = signal::of_verdict(verdict).filter(|signal| signal.polarity == Polarity::Failure)?;
+        let agent = signal.agent.as_ref().map_or("", |agent| agent.id.as_str());
+        let subject = format!("{}/{agent}", signal.pattern_key);
+        let outward = |text: &str| redact::text(text, &redact::Kind::ALL, &mut redact::Counts::new());
+        Some(Self {
+            event_type: EventType::ScorerMatched,
+            severity: signal.severity,
+            dedupe_key: format!("scorer_matched:{subject}:{}", Day::of(now).text()),
+            subject,
+            summary: outward(&signal.summary),
+            agent: signal.agent,
+            session: verdict.session.as_session(),
+            data: json!({
+                "scorer": {"id": scorer.ref_id, "name": verdict.group_name, "kind": scorer.kind},
+                "polarity": signal.polarity.as_str(),
+                "justification": outward(&signal.justification),
+                "traceId": signal.trace,
+            }),
+        })
     }
 
     /// A group's judging has failed since `since`, without one good verdict in between.
@@ -289,38 +322,5 @@ pub struct DeadDelivery<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_type_but_a_test_can_be_chosen_by_its_name() {
-        for one in EventType::CHOICES {
-            assert_eq!(EventType::from_name(one.as_str()), Some(one));
-            assert_eq!(json!(one), one.as_str());
-        }
-        assert_eq!(EventType::from_name("test"), None);
-        assert_eq!(json!(EventType::Test), "test");
-    }
-
-    #[test]
-    fn what_is_told_once_a_day_or_once_a_quarantine_has_one_key_for_that_time() {
-        let (session, group) = (SessionId::trusted("s"), GroupId::trusted("g"));
-        let at = |text: &str| Timestamp::parse(text).expect("a moment");
-        let key = |now: &str| Event::budget_exhausted(None, &session, at(now)).dedupe_key;
-        assert_eq!(key("2026-03-01T00:00:00Z"), key("2026-03-01T23:59:59Z"));
-        assert_ne!(key("2026-03-01T23:59:59Z"), key("2026-03-02T00:00:00Z"));
-        let of_group = Event::budget_exhausted(Some((&group, "G")), &session, at("2026-03-01T00:00:00Z"));
-        assert_ne!(of_group.dedupe_key, key("2026-03-01T00:00:00Z"));
-        let held = |since: &str| Held { since: at(since), reason: "it has 10 turns".to_owned() };
-        let (first, second) = (held("2026-03-01T00:00:00Z"), held("2026-03-01T00:00:01Z"));
-        assert_ne!(Event::quarantined(&session, &first).dedupe_key, Event::quarantined(&session, &second).dedupe_key);
-        assert_eq!(Event::quarantined(&session, &first).subject, Event::quarantined(&session, &second).subject);
-    }
-
-    #[test]
-    fn events_read_back_from_the_store_are_the_same() {
-        let event = Event::test("pager");
-        let again: Event = serde_json::from_value(json!(event)).expect("an event");
-        assert_eq!(again, event);
-    }
-}
+#[path = "event_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::assessment::{Assessment, Goal, State};
 use super::block::Block;
+use super::conversation::Agent;
 use super::plan::{LiveGroup, NotNow, Patience, Standing};
 use super::quarantine::Held;
 use super::sample;
@@ -40,6 +41,8 @@ pub struct Facts {
     pub held: Option<Held>,
     /// The group as planning sees it; `None` where it does not score sessions live.
     pub group: Option<LiveGroup>,
+    /// The agent that held the session; `None` where it names none, and where nobody selects by it.
+    pub agent: Option<Agent>,
     /// The obligation, where there is one.
     pub assessment: Option<Assessment>,
     /// Who holds the session.
@@ -92,6 +95,13 @@ pub enum Decision {
     Active {
         /// When it will have been, if nothing new arrives.
         until: String,
+    },
+    /// Its agent is none of those that the group selects.
+    OtherAgent {
+        /// The agent that held it; null where it names none.
+        agent: Option<Agent>,
+        /// The agents that are selected, by id or name.
+        selected: Vec<String>,
     },
     /// Quiet; the next sweep takes it up.
     Unplanned,
@@ -151,6 +161,8 @@ pub fn decide(facts: &Facts, now: Timestamp, patience: Patience, max_attempts: i
         Some((_, State::Current)) if standing.pruned_at.is_some() && facts.latest.is_none() => pruned(standing),
         Some((it, State::Current)) if it.covered.revision >= standing.revision => judged(facts, it),
         Some((it, State::Failed)) => Decision::Failed { error: error_of(it), attempts: it.attempts },
+        // Whoever takes it up will find so, as soon as it is read.
+        Some((_, State::Waiting | State::Deferred)) if let Some(other) = other_agent(facts) => other,
         Some((it, State::Deferred)) => Decision::Deferred { reason: error_of(it), until: Some(it.not_before.iso()) },
         Some((_, State::Judging)) => match held {
             Some(lease) => Decision::Judging { by: lease.owner.clone(), since: lease.since.iso() },
@@ -179,6 +191,12 @@ fn judged(facts: &Facts, assessment: &Assessment) -> Decision {
     }
 }
 
+/// The sweep asks the same once it has read the conversation.
+fn other_agent(facts: &Facts) -> Option<Decision> {
+    let group = facts.group.as_ref().filter(|group| !group.selects(facts.agent.as_ref()))?;
+    Some(Decision::OtherAgent { agent: facts.agent.clone(), selected: group.agents.clone().unwrap_or_default() })
+}
+
 fn pruned(standing: &Standing) -> Decision {
     Decision::Pruned { at: standing.pruned_at.map_or_else(String::new, Timestamp::iso) }
 }
@@ -186,7 +204,7 @@ fn pruned(standing: &Standing) -> Decision {
 fn not_wanted(facts: &Facts, standing: &Standing, now: Timestamp, patience: Patience) -> Decision {
     let Some(group) = &facts.group else { return Decision::NotLive };
     match standing.eligible(group, now, patience) {
-        Ok(()) => Decision::Unplanned,
+        Ok(()) => other_agent(facts).unwrap_or(Decision::Unplanned),
         Err(NotNow::Pruned) => pruned(standing),
         Err(NotNow::OtherScope) => Decision::NotLive,
         Err(NotNow::TooFewTurns) => {
@@ -219,6 +237,7 @@ impl Decision {
                 format!("sampled out: hash {hash} gives {unit:.6}, which is not below the rate {rate}")
             }
             Self::Active { until } => format!("still active: quiet at {until}, if nothing new arrives"),
+            Self::OtherAgent { agent, selected } => other_agent_in_words(agent.as_ref(), selected),
             Self::Unplanned => "quiet; the next sweep takes it up".to_owned(),
             Self::Waiting { ahead: 0 } => "due; next in line".to_owned(),
             Self::Waiting { ahead } => format!("due; {ahead} sessions are due before it"),
@@ -229,6 +248,23 @@ impl Decision {
             Self::Judged { revision, rating } => format!("judged at revision {revision}: {rating:.1}/10"),
             Self::NoScore { revision, reason } => format!("no score at revision {revision}: {reason}"),
         }
+    }
+}
+
+/// How many of the agents that are selected are named in words.
+const NAMED_AGENTS: usize = 5;
+
+fn other_agent_in_words(agent: Option<&Agent>, selected: &[String]) -> String {
+    let who = match agent {
+        None => "it names no agent, and only some are selected".to_owned(),
+        Some(Agent { id, name }) if id == name => format!("its agent {id} is none of those selected"),
+        Some(Agent { id, name }) => format!("its agent {name} ({id}) is none of those selected"),
+    };
+    let named = selected.iter().take(NAMED_AGENTS).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match selected.len() {
+        0 => format!("{who}: the list of agents is empty"),
+        1..=NAMED_AGENTS => format!("{who}: {named}"),
+        many => format!("{who}: {named} and {} more", many - NAMED_AGENTS),
     }
 }
 
@@ -265,7 +301,9 @@ mod tests {
                 sample_rate: 1.0,
                 idle: Micros::seconds(120),
                 min_turns: 2,
+                agents: None,
             }),
+            agent: None,
             assessment: None,
             lease: None,
             block: None,
@@ -320,6 +358,54 @@ mod tests {
         }
         let answer = of(&Facts { assessment: Some(failed), ..facts() });
         assert_eq!(answer, Decision::Failed { error: "bug".into(), attempts: MAX });
+    }
+
+    fn of_another_agent() -> Facts {
+        let mut other = facts();
+        other.agent = Some(Agent { id: "shop-7".into(), name: "Shop".into() });
+        other.group.as_mut().expect("a group").agents = Some(vec!["billing".into()]);
+        other
+    }
+
+    #[test]
+    fn a_session_of_another_agent_is_told_so_wherever_the_sweep_would_find_it_out() {
+        let other = of_another_agent();
+        let told = Decision::OtherAgent { agent: other.agent.clone(), selected: vec!["billing".into()] };
+        assert_eq!(of(&other), told);
+        assert_eq!(told.in_words(), "its agent Shop (shop-7) is none of those selected: billing");
+        assert_eq!(of(&Facts { assessment: Some(wanted()), ..other.clone() }), told);
+        let mut deferred = wanted();
+        deferred.end(Ending::Deferred { until: at(2_000), reason: "Judge: 429".into(), held: false }, at(1_130));
+        assert_eq!(of(&Facts { assessment: Some(deferred), ..other.clone() }), told);
+        let mut withdrawn = wanted();
+        withdrawn.end(Ending::Withdrawn { wanted: withdrawn.wanted, version: Some(1) }, at(1_130));
+        assert_eq!(of(&Facts { assessment: Some(withdrawn), ..other.clone() }), told);
+        // What planning decides before anybody reads it, and what was judged while it was selected, stay what they are.
+        let mut one = other.clone();
+        one.standing.as_mut().expect("a standing").turns = 1;
+        assert_eq!(of(&one), Decision::TooFewTurns { turns: 1, min_turns: 2 });
+        let (mut current, read) = (wanted(), Goal { revision: 2, round: 0 });
+        current.end(Ending::Covered { read, digest: "d".into(), reason: None }, at(1_150));
+        let latest = Some(Latest { read, rating: Some(7.0), justification: "fine".into() });
+        let judged = of(&Facts { assessment: Some(current), latest, ..other });
+        assert_eq!(judged, Decision::Judged { revision: 2, rating: 7.0 });
+    }
+
+    #[test]
+    fn agents_are_named_in_words_as_far_as_people_read() {
+        let words = |agent: Option<&str>, selected: usize| {
+            let agent = agent.map(|it| Agent { id: it.into(), name: it.into() });
+            let selected = (1..=selected).map(|it| format!("a{it}")).collect();
+            Decision::OtherAgent { agent, selected }.in_words()
+        };
+        assert_eq!(words(Some("shop"), 0), "its agent shop is none of those selected: the list of agents is empty");
+        assert_eq!(words(None, 2), "it names no agent, and only some are selected: a1, a2");
+        let many = "its agent shop is none of those selected: a1, a2, a3, a4, a5 and 2 more";
+        assert_eq!(words(Some("shop"), 7), many);
+        assert_eq!(
+            of(&Facts { agent: Some(Agent { id: "billing".into(), name: "B".into() }), ..of_another_agent() }),
+            Decision::Unplanned
+        );
     }
 
     #[test]

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::compose::by_hand::{AGGREGATIONS, threshold};
 use super::compose::{Aggregation, DEFAULT_THRESHOLD, Recipe, Scorecard};
-use super::conversation::Agent;
 use super::ids::check_id;
 use super::members::read_members;
 use super::problems::Problems;
@@ -157,15 +156,6 @@ pub struct ScorerFacts {
     pub output: Option<OutputType>,
     /// Whether it has the version that the member is bound to, if it is bound to one.
     pub has_version: bool,
-}
-
-impl OnlineProfile {
-    /// Whether it scores what that agent did.
-    pub fn selects(&self, agent: Option<&Agent>) -> bool {
-        self.agents.as_ref().is_none_or(|selected| {
-            agent.is_some_and(|agent| selected.iter().any(|it| *it == agent.id || *it == agent.name))
-        })
-    }
 }
 
 impl GroupSpec {

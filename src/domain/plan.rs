@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::conversation::Agent;
 use super::group::{GroupSpec, Scope};
 use super::ids::{GroupId, SessionId};
 use super::sample;
@@ -32,6 +33,8 @@ pub struct LiveGroup {
     pub idle: Micros,
     /// The fewest turns of a session that it judges. Of no meaning for traces.
     pub min_turns: i64,
+    /// The agents that it selects, by id or name; all where `None`.
+    pub agents: Option<Vec<String>>,
 }
 
 impl LiveGroup {
@@ -44,6 +47,14 @@ impl LiveGroup {
             sample_rate: online.sample_rate,
             idle: Micros::seconds(online.idle_seconds),
             min_turns: online.min_turns,
+            agents: online.agents.clone(),
+        })
+    }
+
+    /// Whether it judges what that agent did. Planning does not ask, since a conversation names its agent only once it is read.
+    pub fn selects(&self, agent: Option<&Agent>) -> bool {
+        self.agents.as_ref().is_none_or(|selected| {
+            agent.is_some_and(|agent| selected.iter().any(|it| *it == agent.id || *it == agent.name))
         })
     }
 }
@@ -181,6 +192,7 @@ mod tests {
             sample_rate,
             idle: Micros::seconds(idle),
             min_turns,
+            agents: None,
         }
     }
 
@@ -246,6 +258,26 @@ mod tests {
         assert_eq!(decide(&session(1, 1), &groups, at(1059), GRACE).check_at, Some(at(1060)));
         assert_eq!(decide(&session(1, 1), &groups, at(1060), GRACE).wanted_by, [0]);
         assert_eq!(decide(&session(3, 1), &groups, at(1001), GRACE).wanted_by, [] as [usize; 0]);
+    }
+
+    #[test]
+    fn agents_are_selected_by_id_or_name_and_where_none_is_named_nobody_is_selected() {
+        let shop = Agent { id: "shop-7".to_owned(), name: "Shop".to_owned() };
+        let of = |agents: Option<&[&str]>| LiveGroup {
+            agents: agents.map(|agents| agents.iter().map(|&it| it.to_owned()).collect()),
+            ..group("g", 0, 2, 1.0)
+        };
+        let all: &[(Option<&[&str]>, bool, bool)] = &[
+            (None, true, true),
+            (Some(&[]), false, false),
+            (Some(&["other", "shop-7"]), true, false),
+            (Some(&["Shop"]), true, false),
+            (Some(&["shop"]), false, false),
+        ];
+        for (agents, named, unnamed) in all {
+            let group = of(*agents);
+            assert_eq!((group.selects(Some(&shop)), group.selects(None)), (*named, *unnamed), "{agents:?}");
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl ReceiverSpec {
 const NAME: &str = "1-200 characters";
 const URL: &str = "A valid http:// or https:// url is required";
 const TYPES: &str = "a list of: below_threshold, recovered, judging_failing, budget_exhausted, \
-                     quarantined, delivery_dead";
+                     quarantined, scorer_matched, delivery_dead";
 
 fn text(value: &Value, longest: usize) -> Option<String> {
     let text = value.as_str().map(str::trim)?;

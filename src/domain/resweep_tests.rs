@@ -15,7 +15,14 @@ fn order(body: &Value) -> Order {
 }
 
 fn group(sample_rate: f64) -> LiveGroup {
-    LiveGroup { id: GroupId::trusted("g"), scope: Scope::Session, sample_rate, idle: Micros::ZERO, min_turns: 2 }
+    LiveGroup {
+        id: GroupId::trusted("g"),
+        scope: Scope::Session,
+        sample_rate,
+        idle: Micros::ZERO,
+        min_turns: 2,
+        agents: None,
+    }
 }
 
 fn candidate(covered: i64) -> Candidate {

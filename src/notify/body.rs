@@ -27,7 +27,7 @@ pub(super) fn of(receiver: &ReceiverSpec, letter: Letter<'_>, public_url: &str) 
 
 fn generic(letter: Letter<'_>, public_url: &str) -> Value {
     let event = letter.event;
-    let session = event.session.as_ref().map(|id| json!({"id": id, "url": link(public_url, id)}));
+    let session = event.session.as_ref().map(|id| json!({"id": id, "url": rail(id, public_url)}));
     json!({
         "id": letter.id,
         "number": letter.number,
@@ -46,14 +46,14 @@ fn slack(event: &Event, public_url: &str) -> Value {
     let title = format!("{}, {}", title(event.event_type), event.severity.as_str());
     let summary = escaped(&cut(&event.summary, CHAT_TEXT));
     let agent = event.agent.as_ref().map(|agent| format!("\nAgent: {}", escaped(&agent.name))).unwrap_or_default();
-    let link = event.session.as_ref().map(|session| link(public_url, session));
-    let link = link.map(|url| format!("\n<{url}|Read the session's verdicts>")).unwrap_or_default();
+    let link = link(event, public_url);
+    let link = link.map(|(url, whose)| format!("\n<{url}|Read the {whose}'s verdicts>")).unwrap_or_default();
     json!({"text": format!("*{title}*\n{summary}{agent}{link}")})
 }
 
 fn pagerduty(letter: Letter<'_>, public_url: &str, routing_key: &str) -> Value {
     let event = letter.event;
-    let link = event.session.as_ref().map(|session| link(public_url, session));
+    let (link, whose) = link(event, public_url).unzip();
     let key = if event.subject.len() <= PAGERDUTY_KEY {
         event.subject.clone()
     } else {
@@ -65,7 +65,7 @@ fn pagerduty(letter: Letter<'_>, public_url: &str, routing_key: &str) -> Value {
         "dedup_key": key,
         "client": "afterword",
         "client_url": link,
-        "links": link.iter().map(|href| json!({"href": href, "text": "The session's verdicts"})).collect::<Vec<_>>(),
+        "links": link.iter().map(|href| json!({"href": href, "text": format!("The {}'s verdicts", whose.unwrap_or_default())})).collect::<Vec<_>>(),
         "payload": {
             "summary": cut(&event.summary, PAGERDUTY_SUMMARY),
             "source": event.agent.as_ref().map_or("afterword", |agent| agent.name.as_str()),
@@ -82,17 +82,28 @@ fn pagerduty(letter: Letter<'_>, public_url: &str, routing_key: &str) -> Value {
     })
 }
 
-/// Where the verdicts of a session are read.
-fn link(public_url: &str, session: &SessionId) -> String {
-    let id: String = session
-        .as_str()
-        .bytes()
+/// Where the verdicts are read that an event is about, and whose they are: the session's, or those of the trace that was judged by
+/// itself.
+fn link(event: &Event, public_url: &str) -> Option<(String, &'static str)> {
+    if let Some(session) = &event.session {
+        return Some((rail(session, public_url), "session"));
+    }
+    let trace = encoded(event.data.get("traceId")?.as_str()?);
+    Some((format!("{public_url}/api/v1/agent-monitoring/traces/{trace}/evaluations"), "trace"))
+}
+
+fn rail(session: &SessionId, public_url: &str) -> String {
+    format!("{public_url}/api/v1/agent-monitoring/sessions/{}/rail", encoded(session.as_str()))
+}
+
+/// An id as a part of a path.
+fn encoded(id: &str) -> String {
+    id.bytes()
         .map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
             other => format!("%{other:02X}"),
         })
-        .collect();
-    format!("{public_url}/api/v1/agent-monitoring/sessions/{id}/rail")
+        .collect()
 }
 
 const fn title(event_type: EventType) -> &'static str {
@@ -102,6 +113,7 @@ const fn title(event_type: EventType) -> &'static str {
         EventType::JudgingFailing => "Judging is failing",
         EventType::BudgetExhausted => "The judge budget is used up",
         EventType::Quarantined => "Session quarantined",
+        EventType::ScorerMatched => "A scorer that watches found something",
         EventType::DeliveryDead => "A delivery was given up",
         EventType::Test => "Test",
     }
@@ -179,6 +191,19 @@ mod tests {
         assert_eq!(alert["dedup_key"], recovery["dedup_key"]);
         assert_eq!((&alert["routing_key"], &alert["payload"]["severity"]), (&json!("R"), &json!("error")));
         assert_eq!((&alert["payload"]["source"], &alert["links"][0]["href"]), (&json!("Shop"), &json!(LINK)));
+    }
+
+    #[test]
+    fn what_is_about_a_single_trace_leads_to_what_was_made_of_it() {
+        const TRACE: &str = "https://afterword.example/api/v1/agent-monitoring/traces/t%2F1/evaluations";
+        let of_trace =
+            Event { event_type: EventType::ScorerMatched, session: None, data: json!({"traceId": "t/1"}), ..event() };
+        let text = body("slack", &of_trace)["text"].as_str().expect("text").to_owned();
+        assert!(text.starts_with("*A scorer that watches found something, high*\n"), "{text}");
+        assert!(text.ends_with(&format!("\nAgent: Shop\n<{TRACE}|Read the trace's verdicts>")), "{text}");
+        let page = body("pagerduty", &of_trace);
+        assert_eq!((&page["event_action"], &page["payload"]["class"]), (&json!("trigger"), &json!("scorer_matched")));
+        assert_eq!((&page["client_url"], &page["links"][0]["text"]), (&json!(TRACE), &json!("The trace's verdicts")));
     }
 
     #[test]

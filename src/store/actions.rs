@@ -112,7 +112,7 @@ impl Store {
             return Ok(counts);
         }
         let from = from.unwrap_or(Timestamp::EARLIEST);
-        for row in self.db.read().await?.fetch(&COUNTS, args![project, tools, from, outside]).await? {
+        for row in self.db.fetch(&COUNTS, args![project, tools, from, outside]).await? {
             let status = row.text(1)?;
             let status = Status::from_name(&status)
                 .ok_or_else(|| StoreError::Corrupt(format!("an action with status \"{status}\"")))?;
@@ -134,7 +134,7 @@ impl Store {
     pub async fn pending_actions(&self, project: &ProjectId) -> Result<Vec<PendingAction>> {
         let mut found = Vec::new();
         let mut own: HashMap<(TraceId, String), usize> = HashMap::new();
-        for row in self.db.read().await?.fetch(&PENDING, args![project, MOST_PENDING]).await? {
+        for row in self.db.fetch(&PENDING, args![project, MOST_PENDING]).await? {
             let action = PendingAction {
                 tool: row.text(0)?,
                 trace_id: TraceId::trusted(row.text(1)?),

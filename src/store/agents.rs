@@ -99,7 +99,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn agents(&self, project: &ProjectId) -> Result<Vec<AgentRow>> {
-        let rows = self.db.read().await?.fetch(&LIST, args![project, MOST_AGENTS]).await?;
+        let rows = self.db.fetch(&LIST, args![project, MOST_AGENTS]).await?;
         rows.iter().map(|row| Ok(AgentRow { id: row.text(0)?, name: row.text(1)?, created_at: row.time(2)? })).collect()
     }
 

@@ -1,5 +1,7 @@
 //! Alerts: which sessions receivers know to lie below a threshold, so that each fall and each recovery is told once.
 //!
+//! What scorers that watch found goes along; of that receivers are told once a day, which the outbox sees to.
+//!
 //! Written in the verdict's transaction, and only where a project has receivers.
 
 use std::collections::BTreeSet;
@@ -25,19 +27,28 @@ statements! {
     }
 }
 
-/// The verdicts of a transaction that may begin or end an alert.
+/// The verdicts of a transaction that receivers may want to hear of.
 #[derive(Debug, Default)]
-pub(super) struct Alerts<'a>(Vec<(&'a ProjectId, &'a Verdict, Standing)>);
+pub(super) struct Alerts<'a> {
+    /// Those that may begin or end an alert.
+    rated: Vec<(&'a ProjectId, &'a Verdict, Standing)>,
+    /// Those of scorers that watch.
+    watched: Vec<(&'a ProjectId, &'a Verdict)>,
+}
 
 impl<'a> Alerts<'a> {
     /// Takes note of a verdict.
     pub(super) fn see(&mut self, project: &'a ProjectId, verdict: &'a Verdict) {
-        self.0.extend(standing(verdict).map(|standing| (project, verdict, standing)));
+        if verdict.voice.watches() {
+            self.watched.push((project, verdict));
+        } else {
+            self.rated.extend(standing(verdict).map(|standing| (project, verdict, standing)));
+        }
     }
 
     /// Begins and ends alerts, and owes receivers what they want to hear of it. The projects' rails are locked.
     pub(super) async fn write(self, tx: &mut Tx, entropy: &dyn Entropy, heads: &Heads, now: Timestamp) -> Result<()> {
-        let heard: Vec<_> = self.0.into_iter().filter(|(project, ..)| heads.has_receivers(project)).collect();
+        let heard: Vec<_> = self.rated.into_iter().filter(|(project, ..)| heads.has_receivers(project)).collect();
         let rows = |wanted: Standing| -> Rows {
             let of_kind = heard.iter().filter(|(.., standing)| *standing == wanted);
             of_kind.map(|(project, verdict, _)| args![*project, &verdict.session, &verdict.group]).collect()
@@ -51,9 +62,11 @@ impl<'a> Alerts<'a> {
         let is_new = |project: &ProjectId, verdict: &Verdict| {
             changed.contains(&(project.to_string(), verdict.session.to_string(), verdict.group.to_string()))
         };
-        let events = heard.iter().filter(|(project, verdict, _)| is_new(project, verdict));
-        let events =
-            events.map(|(project, verdict, standing)| ((*project).clone(), Event::of_verdict(verdict, *standing, now)));
-        outbox::post(tx, entropy, events.collect(), None, now).await
+        let fallen = heard.iter().filter(|(project, verdict, _)| is_new(project, verdict));
+        let fallen =
+            fallen.map(|(project, verdict, standing)| ((*project).clone(), Event::of_verdict(verdict, *standing, now)));
+        let watched = self.watched.into_iter().filter(|(project, _)| heads.has_receivers(project));
+        let matched = watched.filter_map(|(project, verdict)| Some((project.clone(), Event::of_match(verdict, now)?)));
+        outbox::post(tx, entropy, fallen.chain(matched).collect(), None, now).await
     }
 }

@@ -6,7 +6,6 @@
 use super::alerts::Alerts;
 use super::engine::{Result, Tx, args};
 use super::gather::digests;
-use super::lease::Claimed;
 use super::record::NewVerdicts;
 use super::sql::statements;
 use super::{Store, StoreError, VerdictRow, retrying, signals};
@@ -128,8 +127,7 @@ impl Store {
 /// Whether the session still reads as `covers` says: content that nobody reads supersedes no verdict.
 async fn is_as_read(tx: &mut Tx, project: &ProjectId, session: &SessionId, covers: Option<&str>) -> Result<bool> {
     let Some(covers) = covers else { return Ok(false) };
-    let session = Claimed { project: project.clone(), session: session.clone(), token: String::new() };
-    Ok(digests(tx, &[session]).await?.values().any(|digest| digest == covers))
+    Ok(digests(tx, &[(project, session)]).await?.values().any(|digest| digest == covers))
 }
 
 async fn cover(tx: &mut Tx, project: &ProjectId, verdict: &Verdict, digest: &str, now: Timestamp) -> Result<()> {

@@ -111,7 +111,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn scorers(&self, project: &ProjectId, kind: MemberKind) -> Result<Vec<Scorer>> {
-        self.db.read().await?.fetch(&SCORERS, args![project, kind.as_str()]).await?.iter().map(read_scorer).collect()
+        self.db.fetch(&SCORERS, args![project, kind.as_str()]).await?.iter().map(read_scorer).collect()
     }
 
     /// Saves a new scorer.
@@ -172,7 +172,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn groups(&self, project: &ProjectId) -> Result<Vec<SavedGroup>> {
-        self.db.read().await?.fetch(&GROUPS, args![project]).await?.iter().map(read_group).collect()
+        self.db.fetch(&GROUPS, args![project]).await?.iter().map(read_group).collect()
     }
 
     /// What planning needs to know of whatever scores a project's live traffic: groups, and scorers by themselves.

@@ -68,7 +68,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn datasets(&self, project: &ProjectId) -> Result<Vec<SavedDataset>> {
-        self.db.read().await?.fetch(&DATASETS, args![project]).await?.iter().map(read).collect()
+        self.db.fetch(&DATASETS, args![project]).await?.iter().map(read).collect()
     }
 
     /// The names of datasets, by id, deleted ones included.
@@ -80,7 +80,7 @@ impl Store {
         project: &ProjectId,
         ids: Vec<String>,
     ) -> Result<std::collections::BTreeMap<String, String>> {
-        let rows = self.db.read().await?.fetch(&NAMES, args![project, ids]).await?;
+        let rows = self.db.fetch(&NAMES, args![project, ids]).await?;
         rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
     }
 

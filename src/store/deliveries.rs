@@ -94,7 +94,7 @@ impl Store {
     pub async fn deliveries(&self, project: &ProjectId, filter: &DeliveryFilter) -> Result<Vec<DeliveryRow>> {
         let (at, id) = filter.after.clone().unwrap_or((Timestamp::LATEST, String::new()));
         let by = args![project, &filter.receiver, &filter.state, at, id, count(filter.limit)];
-        self.db.read().await?.fetch(&LIST, by).await?.iter().map(read).collect()
+        self.db.fetch(&LIST, by).await?.iter().map(read).collect()
     }
 
     /// The delivery of that id.

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::Store;
 use super::catalogue::from_json;
 use super::engine::{Result, Tx, args};
+use super::gather::read_spans;
 use super::plan::count;
 use super::sql::statements;
 use crate::domain::content::{Speaker, text_of};
+use crate::domain::conversation::Conversation;
 use crate::domain::ids::{GroupId, ProjectId, SessionId, TraceId, VerdictId};
 use crate::domain::span::SpanBody;
 use crate::domain::time::Timestamp;
@@ -50,9 +52,9 @@ pub struct EventRow {
     pub justification: String,
     /// When it was recorded.
     pub created_at: Timestamp,
-    /// What the user said; empty where the root says nothing of it.
+    /// What the user said; empty where the trace says nothing of it.
     pub input: String,
-    /// What the agent said; empty where the root says nothing of it.
+    /// What the agent said; empty where the trace says nothing of it.
     pub output: String,
 }
 
@@ -114,10 +116,10 @@ impl Store {
     }
 }
 
-/// What was said in a trace, by its last root.
+/// What was said in a trace, in its last turn.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// The session that the root belongs to.
+    /// The session that the turn belongs to.
     pub(super) session: Option<SessionId>,
     /// What the user said.
     pub(super) input: Option<String>,
@@ -125,7 +127,7 @@ pub(super) struct Said {
     pub(super) output: Option<String>,
 }
 
-/// What was said in traces. One whose root is not there, or not any more, is not among them.
+/// What was said in traces. One whose spans are not there, or not any more, is not among them.
 pub(super) async fn last_said(
     tx: &mut Tx,
     project: &ProjectId,
@@ -134,7 +136,7 @@ pub(super) async fn last_said(
     let traces: BTreeSet<&TraceId> = traces.collect();
     let mut said = BTreeMap::new();
     // The last root of a trace leads its last turn.
-    for row in tx.bulk(&ROOTS, args![project], traces.into_iter().map(|trace| args![trace]).collect()).await? {
+    for row in tx.bulk(&ROOTS, args![project], traces.iter().map(|trace| args![*trace]).collect()).await? {
         let body: SpanBody = from_json(&row.text(1)?)?;
         let text = |value: Option<&Value>, speaker| value.and_then(|value| text_of(value, speaker));
         let by_root = Said {
@@ -143,6 +145,18 @@ pub(super) async fn last_said(
             output: text(body.output.as_ref(), Speaker::Agent),
         };
         said.insert(TraceId::trusted(row.text(0)?), by_root);
+    }
+    // Where the root does not say it all, all spans are read, as judging reads them.
+    let is_told = |trace: &TraceId| said.get(trace).is_some_and(|said| said.input.is_some() && said.output.is_some());
+    let untold: Vec<SessionId> = traces.into_iter().filter(|trace| !is_told(trace)).map(SessionId::of_trace).collect();
+    let subjects: Vec<(&ProjectId, &SessionId)> = untold.iter().map(|subject| (project, subject)).collect();
+    for ((_, subject), spans) in read_spans(tx, &subjects).await? {
+        let Some(trace) = SessionId::trusted(subject.clone()).as_trace() else { continue };
+        let session = spans.iter().find_map(|span| span.session.clone());
+        let turns = Conversation::assemble(SessionId::trusted(subject), spans).turns;
+        if let Some(last) = turns.into_iter().next_back() {
+            said.insert(trace, Said { session, input: last.input.or(last.request), output: last.output });
+        }
     }
     Ok(said)
 }

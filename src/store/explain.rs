@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::catalogue::from_json;
 use super::engine::{Result, Tx, args};
-use super::gather::read_assessment;
+use super::gather::{read_assessment, read_spans};
 use super::plan::standing;
 use super::sql::statements;
 use super::{Store, blocks, quarantine};
 use crate::domain::assessment::{Assessment, Goal};
+use crate::domain::conversation::{Agent, Conversation};
 use crate::domain::explain::{Facts, Latest, Lease};
 use crate::domain::group::GroupSpec;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
@@ -68,24 +69,37 @@ impl Store {
             latest.insert(GroupId::trusted(row.text(0)?), verdict);
         }
         let blocks = blocks::read(&mut tx).await?;
-        let mut explained = Vec::new();
+        let mut groups: Vec<(GroupId, String, Option<LiveGroup>)> = Vec::new();
         for row in tx.fetch(&GROUPS, args![project]).await? {
-            let group = GroupId::trusted(row.text(0)?);
-            let spec: GroupSpec = from_json(&row.text(2)?)?;
+            let (group, spec) = (GroupId::trusted(row.text(0)?), from_json::<GroupSpec>(&row.text(2)?)?);
+            groups.push((group.clone(), row.text(1)?, LiveGroup::of(group, &spec)));
+        }
+        let selects = |live: &LiveGroup| live.agents.is_some();
+        let is_asked_for = groups.iter().any(|(.., live)| live.as_ref().is_some_and(selects));
+        let agent = if is_asked_for { read_agent(&mut tx, project, session).await? } else { None };
+        let mut explained = Vec::new();
+        for (group, name, live) in groups {
             let facts = Facts {
                 standing: standing.clone(),
                 held: held.clone(),
-                group: LiveGroup::of(group.clone(), &spec),
+                group: live,
+                agent: agent.clone(),
                 assessment: assessments.remove(&group),
                 lease: lease.clone(),
                 ahead,
                 block: blocks.of(project, &group, now).cloned(),
                 latest: latest.remove(&group),
             };
-            explained.push(Explained { group, name: row.text(1)?, facts });
+            explained.push(Explained { group, name, facts });
         }
         Ok(explained)
     }
+}
+
+/// The agent that held a session, as judging reads it. It takes all the session's spans, as judging does.
+async fn read_agent(tx: &mut Tx, project: &ProjectId, session: &SessionId) -> Result<Option<Agent>> {
+    let spans = read_spans(tx, &[(project, session)]).await?.into_values().flatten().collect();
+    Ok(Conversation::assemble(session.clone(), spans).agent)
 }
 
 async fn queued(tx: &mut Tx, project: &ProjectId, session: &SessionId) -> Result<(Option<Lease>, i64)> {

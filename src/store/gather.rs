@@ -139,7 +139,8 @@ impl Store {
             standings.insert((row.text(0)?, row.text(1)?), standing(&row, 1)?);
         }
         let mut assessments = read_assessments(&mut tx, keys()).await?;
-        let mut spans = read_spans(&mut tx, &claims).await?;
+        let subjects = claims.iter().map(|claim| (&claim.project, &claim.session)).collect::<Vec<_>>();
+        let mut spans = read_spans(&mut tx, &subjects).await?;
         let mut terms = resweep_step::terms(&mut tx, ordered(&assessments)).await?;
         let groups = read_groups(&mut tx, &assessments).await?;
         let scorers = read_scorers(&mut tx, &groups).await?;
@@ -162,15 +163,18 @@ impl Store {
     }
 }
 
-/// The spans of sessions, or of the single traces in their place, by project and session.
-async fn read_spans(tx: &mut Tx, claims: &[Claimed]) -> Result<BTreeMap<(String, String), Vec<StoredSpan>>> {
+/// The spans of sessions, and of traces in their place, by project and subject, in no order.
+pub(super) async fn read_spans(
+    tx: &mut Tx,
+    subjects: &[(&ProjectId, &SessionId)],
+) -> Result<BTreeMap<(String, String), Vec<StoredSpan>>> {
     let mut spans: BTreeMap<(String, String), Vec<StoredSpan>> = BTreeMap::new();
-    let of_sessions = claims.iter().filter(|claim| !claim.session.is_trace());
-    let of_sessions = of_sessions.map(|claim| args![&claim.project, &claim.session]).collect();
+    let of_sessions = subjects.iter().filter(|(_, subject)| !subject.is_trace());
+    let of_sessions = of_sessions.map(|(project, session)| args![*project, *session]).collect();
     for row in tx.bulk(&SPANS, args![], of_sessions).await? {
         spans.entry((row.text(0)?, row.text(4)?)).or_default().push(spans::read(&row, 1)?);
     }
-    let of_traces = claims.iter().filter_map(|claim| Some(args![&claim.project, &claim.session.as_trace()?]));
+    let of_traces = subjects.iter().filter_map(|(project, subject)| Some(args![*project, &subject.as_trace()?]));
     for row in tx.bulk(&SPANS_OF_TRACES, args![], of_traces.collect()).await? {
         let span = spans::read(&row, 1)?;
         let subject = SessionId::of_trace(&span.span.trace_id);
@@ -180,8 +184,11 @@ async fn read_spans(tx: &mut Tx, claims: &[Claimed]) -> Result<BTreeMap<(String,
 }
 
 /// What the conversations of these sessions come down to as they stand, by project and session.
-pub(super) async fn digests(tx: &mut Tx, claims: &[Claimed]) -> Result<BTreeMap<(String, String), String>> {
-    let spans = read_spans(tx, claims).await?;
+pub(super) async fn digests(
+    tx: &mut Tx,
+    subjects: &[(&ProjectId, &SessionId)],
+) -> Result<BTreeMap<(String, String), String>> {
+    let spans = read_spans(tx, subjects).await?;
     let digest = |((project, session), spans): ((String, String), Vec<StoredSpan>)| {
         let conversation = Conversation::assemble(SessionId::trusted(session.clone()), spans);
         ((project, session), conversation.digest())

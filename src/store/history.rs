@@ -102,7 +102,7 @@ impl Store {
         kind: MemberKind,
         id: &str,
     ) -> Result<Option<ScorerHistory>> {
-        let rows = self.db.read().await?.fetch(&VERSIONS, args![project, kind.as_str(), id]).await?;
+        let rows = self.db.fetch(&VERSIONS, args![project, kind.as_str(), id]).await?;
         let Some(first) = rows.first() else { return Ok(None) };
         let deleted_at = first.opt_time(7)?;
         Ok(Some(ScorerHistory { versions: rows.iter().map(read_scorer).collect::<Result<_>>()?, deleted_at }))
@@ -123,7 +123,7 @@ impl Store {
     ) -> Result<Vec<ReportRow>> {
         let ReportPlace(at, verdict, position) = behind;
         let by = args![project, scorer, since, *at, verdict.as_str(), *position, count(limit)];
-        let rows = self.db.read().await?.fetch(&REPORTS, by).await?;
+        let rows = self.db.fetch(&REPORTS, by).await?;
         rows.iter().map(read_report).collect()
     }
 

@@ -152,7 +152,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn keys(&self, project: &ProjectId) -> Result<Vec<KeyRow>> {
-        self.db.read().await?.fetch(&OF_PROJECT, args![project]).await?.iter().map(read).collect()
+        self.db.fetch(&OF_PROJECT, args![project]).await?.iter().map(read).collect()
     }
 
     /// Takes a key back: from this moment it opens nothing. `false` where there is none of that id, or it was taken back before.

@@ -149,8 +149,7 @@ impl Store {
         scorers: Vec<String>,
         since: Timestamp,
     ) -> Result<BTreeMap<String, f64>> {
-        let mut tx = self.db.read().await?;
-        let rows = tx.fetch(&MEAN_COSTS, args![project, since, scorers]).await?;
+        let rows = self.db.fetch(&MEAN_COSTS, args![project, since, scorers]).await?;
         rows.iter().map(|row| Ok((row.text(0)?, row.real(1)?))).collect()
     }
 
@@ -266,7 +265,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn usage(&self, project: &ProjectId, from: Timestamp, to: Timestamp) -> Result<Vec<UsageRow>> {
-        let rows = self.db.read().await?.fetch(&USAGE, args![project, from, to]).await?;
+        let rows = self.db.fetch(&USAGE, args![project, from, to]).await?;
         rows.iter()
             .map(|row| {
                 Ok(UsageRow {

@@ -102,7 +102,7 @@ pub use recompose::{RecomposeEnd, RecomposeOrder};
 pub use record::{Recorded, SessionEnd, Try};
 pub use resweep_step::{StepSettings, Stepped};
 pub use resweeps::ResweepRow;
-pub use run_rows::{RowClaims, RowEnd};
+pub use run_rows::{RowClaims, RowEnd, RowLease};
 pub use runs::{GateRow, NoGrading, SavedRun};
 pub use scorecards::{MovedGroup, SavedScorecard};
 pub use secrets::SigningSecrets;

@@ -36,6 +36,9 @@ statements! {
                 AND d.state = 'pending') THEN CAST($4 AS BIGINT) ELSE NULL END
         WHERE project_id = $1 AND receiver_id = $2 AND lease_token = $3";
     @bulk {
+        KNOWN(0; project_id Text, receiver_id Text, dedupe_key Text) = "SELECT d.project_id, d.receiver_id, d.dedupe_key FROM v
+            JOIN deliveries d ON d.project_id = v.project_id AND d.receiver_id = v.receiver_id
+                AND d.dedupe_key = v.dedupe_key";
         NUMBER(1; project_id Text, receiver_id Text, last_number Int) = "UPDATE receivers SET last_number = v.last_number,
                 due_at = COALESCE(receivers.due_at, CAST($1 AS BIGINT))
             FROM v WHERE receivers.project_id = v.project_id AND receivers.receiver_id = v.receiver_id";
@@ -121,34 +124,57 @@ pub(super) async fn post(
         return Ok(());
     }
     let projects: BTreeSet<String> = events.iter().map(|(project, _)| project.to_string()).collect();
-    let mut receivers: BTreeMap<String, Vec<(String, ReceiverSpec, i64)>> = BTreeMap::new();
+    let mut receivers: BTreeMap<String, Vec<Receiver>> = BTreeMap::new();
     for row in tx.fetch(&WATCHING, args![projects.into_iter().collect::<Vec<_>>()]).await? {
-        let receiver = (row.text(1)?, from_json(&row.text(2)?)?, row.int(3)?);
+        let receiver = Receiver { id: row.text(1)?, spec: from_json(&row.text(2)?)?, last_number: row.int(3)? };
         receivers.entry(row.text(0)?).or_default().push(receiver);
     }
-    let mut rows = Rows::new();
-    let mut numbered: BTreeMap<(String, String), i64> = BTreeMap::new();
+    let mut owed: Vec<(&ProjectId, &Receiver, &Event)> = Vec::new();
     for (project, event) in &events {
-        let of_project = receivers.get_mut(project.as_str()).into_iter().flatten();
-        for (receiver, _, last) in of_project.filter(|(id, spec, _)| Some(id.as_str()) != but && spec.wants(event)) {
-            *last += 1;
-            numbered.insert((project.to_string(), receiver.clone()), *last);
-            rows.push(args![
-                project,
-                &*receiver,
-                *last,
-                format!("msg_{}", entropy.id()),
-                event.event_type.as_str(),
-                &event.dedupe_key,
-                event.session.as_ref().map(ToString::to_string),
-                to_json(event)?,
-            ]);
-        }
+        let of_project = receivers.get(project.as_str()).into_iter().flatten();
+        let wanting = of_project.filter(|it| Some(it.id.as_str()) != but && it.spec.wants(event));
+        owed.extend(wanting.map(|receiver| (project, receiver, event)));
     }
-    let last = numbered.iter().map(|((project, receiver), last)| args![project, receiver, *last]).collect();
+    let mut known = known(tx, &owed).await?;
+    let mut rows = Rows::new();
+    let mut numbered: BTreeMap<(&ProjectId, &str), i64> = BTreeMap::new();
+    for (project, receiver, event) in owed {
+        if !known.insert((project.to_string(), receiver.id.clone(), event.dedupe_key.clone())) {
+            continue;
+        }
+        let number = numbered.entry((project, &receiver.id)).or_insert(receiver.last_number);
+        *number += 1;
+        rows.push(args![
+            project,
+            &receiver.id,
+            *number,
+            format!("msg_{}", entropy.id()),
+            event.event_type.as_str(),
+            &event.dedupe_key,
+            event.session.as_ref().map(ToString::to_string),
+            to_json(event)?,
+        ]);
+    }
+    let last = numbered.iter().map(|((project, receiver), last)| args![*project, *receiver, *last]).collect();
     tx.bulk(&NUMBER, args![now], last).await?;
     tx.bulk(&APPEND, args![now], rows).await?;
     Ok(())
+}
+
+/// A receiver that may be owed something.
+struct Receiver {
+    id: String,
+    spec: ReceiverSpec,
+    /// The number of what it was owed last.
+    last_number: i64,
+}
+
+/// What of it the receivers were owed before, by project, receiver and key. Nobody else owes them anything meanwhile, since they
+/// are locked. So what is noticed again and again takes a look, and neither a number nor a turn of who delivers.
+async fn known(tx: &mut Tx, owed: &[(&ProjectId, &Receiver, &Event)]) -> Result<BTreeSet<(String, String, String)>> {
+    let keys = owed.iter().map(|(project, receiver, event)| args![*project, &receiver.id, &event.dedupe_key]).collect();
+    let rows = tx.bulk(&KNOWN, args![], keys).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect()
 }
 
 impl Store {
@@ -202,7 +228,7 @@ impl Store {
     /// [`StoreError`](super::StoreError).
     pub async fn owed(&self, receiver: &HeldReceiver, limit: usize) -> Result<Vec<Owed>> {
         let by = args![&receiver.project, &receiver.id, count(limit)];
-        let rows = self.db.read().await?.fetch(&OWED, by).await?;
+        let rows = self.db.fetch(&OWED, by).await?;
         rows.iter()
             .map(|row| {
                 Ok(Owed {

@@ -70,7 +70,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn profiles(&self, project: &ProjectId, kind: MemberKind) -> Result<Vec<Profile>> {
-        self.db.read().await?.fetch(&OF_KIND, args![project, kind.as_str()]).await?.iter().map(read).collect()
+        self.db.fetch(&OF_KIND, args![project, kind.as_str()]).await?.iter().map(read).collect()
     }
 
     /// The profile of that id, where it is a judge's: those alone are known by it.

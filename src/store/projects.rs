@@ -113,7 +113,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn projects_of(&self, project: &ProjectId) -> Result<Vec<Project>> {
-        self.db.read().await?.fetch(&OF_FAMILY, args![project]).await?.iter().map(self::project).collect()
+        self.db.fetch(&OF_FAMILY, args![project]).await?.iter().map(self::project).collect()
     }
 
     /// Deletes a project that was made by a key of `parent`: its keys open nothing any more, its groups judge nothing any more,

@@ -119,7 +119,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Pruned, Option<Walked>)> {
         let (project, session) = after.map_or(("", ""), |(project, session)| (project.as_str(), session.as_str()));
-        let rows = self.db.read().await?.fetch(&SESSIONS, args![project, session, count(batch)]).await?;
+        let rows = self.db.fetch(&SESSIONS, args![project, session, count(batch)]).await?;
         let mut old: BTreeMap<ProjectId, Vec<String>> = BTreeMap::new();
         let mut all: BTreeMap<ProjectId, Vec<String>> = BTreeMap::new();
         for row in &rows {
@@ -201,7 +201,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn prune_records(&self, retention: Retention, batch: usize, now: Timestamp) -> Result<u64> {
-        let projects = texts(&self.db.read().await?.fetch(&PROJECTS, args![]).await?)?;
+        let projects = texts(&self.db.fetch(&PROJECTS, args![]).await?)?;
         let mut gone = 0;
         for project in projects.into_iter().map(ProjectId::trusted) {
             gone += retrying!(self.prune_records_once(&project, retention, count(batch), now))?;

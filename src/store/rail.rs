@@ -113,7 +113,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn rail_after(&self, project: &ProjectId, number: i64, limit: usize) -> Result<Vec<RailEntry>> {
-        let rows = self.db.read().await?.fetch(&AFTER, args![project, number, count(limit)]).await?;
+        let rows = self.db.fetch(&AFTER, args![project, number, count(limit)]).await?;
         rows.iter()
             .map(|row| {
                 Ok(RailEntry { number: row.int(32)?, session: SessionId::trusted(row.text(31)?), verdict: read(row)? })

@@ -60,7 +60,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn receivers(&self, project: &ProjectId) -> Result<Vec<ReceiverRow>> {
-        self.db.read().await?.fetch(&LIST, args![project]).await?.iter().map(read).collect()
+        self.db.fetch(&LIST, args![project]).await?.iter().map(read).collect()
     }
 
     /// The receiver of that id.

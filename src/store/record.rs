@@ -175,14 +175,17 @@ fn is_news(assessment: &Assessment, ending: &Ending) -> bool {
 }
 
 /// The sessions that new content came to while they were judged, where their verdict may be told to somebody.
-fn overtaken(ends: &[&SessionEnd], revisions: &BTreeMap<SessionKey, i64>) -> Vec<Claimed> {
+fn overtaken<'a>(
+    ends: &[&'a SessionEnd],
+    revisions: &BTreeMap<SessionKey, i64>,
+) -> Vec<(&'a ProjectId, &'a SessionId)> {
     let is_overtaken = |end: &&&SessionEnd| {
         let now = revisions.get(&key(&end.claim));
         let verdicts = end.tries.iter().filter_map(|attempt| attempt.verdict.as_ref());
         let mut older = verdicts.filter(|verdict| now.is_some_and(|now| *now > verdict.read.revision));
         older.any(|verdict| standing(verdict).is_some() || signal::of_verdict(verdict).is_some())
     };
-    ends.iter().filter(is_overtaken).map(|end| end.claim.clone()).collect()
+    ends.iter().filter(is_overtaken).map(|end| (&end.claim.project, &end.claim.session)).collect()
 }
 
 fn key(claim: &Claimed) -> SessionKey {

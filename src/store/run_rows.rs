@@ -63,6 +63,17 @@ pub enum RowClaims {
     },
 }
 
+/// A lease on rows of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct RowLease<'a> {
+    /// The project.
+    pub project: &'a ProjectId,
+    /// The run.
+    pub run: &'a str,
+    /// Whose it is: drawn by who claims.
+    pub token: &'a str,
+}
+
 /// How the judging of a row ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowEnd {
@@ -73,32 +84,29 @@ pub struct RowEnd {
 }
 
 impl Store {
-    /// Stores rows that are new and claims, under the lease `token` until `until`, those of them that are to be judged: not
+    /// Stores rows that are new and claims, under the lease until `until`, those of them that are to be judged: not
     /// settled, and in nobody's hands. A case that failed is settled at once.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn claim_rows(
         &self,
-        project: &ProjectId,
-        run: &str,
+        lease: RowLease<'_>,
         sent: &[Submission],
-        token: &str,
         now: Timestamp,
         until: Timestamp,
     ) -> Result<RowClaims> {
-        retrying!(self.claim_rows_once(project, run, sent, token, now, until))
+        retrying!(self.claim_rows_once(lease, sent, now, until))
     }
 
     async fn claim_rows_once(
         &self,
-        project: &ProjectId,
-        run: &str,
+        lease: RowLease<'_>,
         sent: &[Submission],
-        token: &str,
         now: Timestamp,
         until: Timestamp,
     ) -> Result<RowClaims> {
+        let RowLease { project, run, token } = lease;
         let rows = sent.iter().map(new_row).collect::<Result<Rows>>()?;
         let keys: Vec<String> = sent.iter().map(|row| row.key.clone()).collect();
         let mut tx = self.db.write().await?;
@@ -120,9 +128,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn renew_rows(&self, project: &ProjectId, run: &str, token: &str, until: Timestamp) -> Result<()> {
+    pub async fn renew_rows(&self, lease: RowLease<'_>, until: Timestamp) -> Result<()> {
         let mut tx = self.db.write().await?;
-        tx.execute(&RENEW, args![project, run, token, until]).await?;
+        tx.execute(&RENEW, args![lease.project, lease.run, lease.token, until]).await?;
         tx.commit().await
     }
 
@@ -130,9 +138,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn release_rows(&self, project: &ProjectId, run: &str, token: &str) -> Result<()> {
+    pub async fn release_rows(&self, lease: RowLease<'_>) -> Result<()> {
         let mut tx = self.db.write().await?;
-        tx.execute(&RELEASE, args![project, run, token]).await?;
+        tx.execute(&RELEASE, args![lease.project, lease.run, lease.token]).await?;
         tx.commit().await
     }
 
@@ -141,25 +149,12 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn end_rows(
-        &self,
-        project: &ProjectId,
-        run: &str,
-        token: &str,
-        ends: &[RowEnd],
-        now: Timestamp,
-    ) -> Result<usize> {
-        retrying!(self.end_rows_once(project, run, token, ends, now))
+    pub async fn end_rows(&self, lease: RowLease<'_>, ends: &[RowEnd], now: Timestamp) -> Result<usize> {
+        retrying!(self.end_rows_once(lease, ends, now))
     }
 
-    async fn end_rows_once(
-        &self,
-        project: &ProjectId,
-        run: &str,
-        token: &str,
-        ends: &[RowEnd],
-        now: Timestamp,
-    ) -> Result<usize> {
+    async fn end_rows_once(&self, lease: RowLease<'_>, ends: &[RowEnd], now: Timestamp) -> Result<usize> {
+        let RowLease { project, run, token } = lease;
         let (mut settled, mut put_off) = (Rows::new(), Rows::new());
         for RowEnd { key, end } in ends {
             match end {
@@ -185,7 +180,7 @@ impl Store {
         project: &ProjectId,
         runs: Vec<String>,
     ) -> Result<BTreeMap<String, Statistics>> {
-        let rows = self.db.read().await?.fetch(&COUNTS, args![project, runs]).await?;
+        let rows = self.db.fetch(&COUNTS, args![project, runs]).await?;
         let count = |row: &Row, place: usize| Ok::<_, StoreError>(usize::try_from(row.int(place)?).unwrap_or(0));
         rows.iter()
             .map(|row| {
@@ -208,7 +203,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn rows_of_keys(&self, project: &ProjectId, run: &str, keys: Vec<String>) -> Result<Vec<RunRow>> {
-        self.db.read().await?.fetch(&OF_KEYS, args![project, run, keys]).await?.iter().map(read).collect()
+        self.db.fetch(&OF_KEYS, args![project, run, keys]).await?.iter().map(read).collect()
     }
 
     /// All rows of a run, in order of their cases.
@@ -216,7 +211,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn rows_of_run(&self, project: &ProjectId, run: &str) -> Result<Vec<RunRow>> {
-        self.db.read().await?.fetch(&OF_RUN, args![project, run]).await?.iter().map(read).collect()
+        self.db.fetch(&OF_RUN, args![project, run]).await?.iter().map(read).collect()
     }
 }
 

@@ -188,9 +188,8 @@ impl Store {
         behind: &Place,
         limit: usize,
     ) -> Result<Vec<SavedRun>> {
-        let mut tx = self.db.read().await?;
         let by = args![project, dataset, behind.at, &behind.id, count(limit)];
-        tx.fetch(&NEWEST, by).await?.iter().map(read).collect()
+        self.db.fetch(&NEWEST, by).await?.iter().map(read).collect()
     }
 
     /// The completed runs that came before `run` and are compared with it: of the same dataset, by the same grader, over the
@@ -200,9 +199,8 @@ impl Store {
     /// [`StoreError`].
     pub async fn earlier_runs(&self, project: &ProjectId, run: &SavedRun) -> Result<Vec<SavedRun>> {
         let (grader, split) = compared_by(&run.spec);
-        let mut tx = self.db.read().await?;
         let args = args![project, &run.dataset, grader, split, run.created_at, &run.id, EARLIER_LOOKED_AT];
-        tx.fetch(&EARLIER, args).await?.iter().map(read).collect()
+        self.db.fetch(&EARLIER, args).await?.iter().map(read).collect()
     }
 
     /// Ends a run that is in progress. Answers whether it was.
@@ -248,7 +246,7 @@ impl Store {
     /// [`StoreError`].
     pub async fn gates(&self, project: &ProjectId, behind: &Place, limit: usize) -> Result<Vec<GateRow>> {
         let by = args![project, behind.at, &behind.id, count(limit)];
-        let rows = self.db.read().await?.fetch(&GATES, by).await?;
+        let rows = self.db.fetch(&GATES, by).await?;
         rows.iter()
             .map(|row| {
                 Ok(GateRow {

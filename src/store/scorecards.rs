@@ -64,7 +64,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn scorecards(&self, project: &ProjectId) -> Result<Vec<SavedScorecard>> {
-        self.db.read().await?.fetch(&SCORECARDS, args![project]).await?.iter().map(read).collect()
+        self.db.fetch(&SCORECARDS, args![project]).await?.iter().map(read).collect()
     }
 
     /// Saves a new scorecard.

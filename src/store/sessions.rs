@@ -151,8 +151,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn glimpses(&self, project: &ProjectId, after: &str, limit: usize) -> Result<Vec<Glimpse>> {
-        let mut tx = self.db.read().await?;
-        let rows = tx.fetch(&BY_ID, args![project, after, count(limit)]).await?;
+        let rows = self.db.fetch(&BY_ID, args![project, after, count(limit)]).await?;
         rows.iter()
             .map(|row| Ok(Glimpse { session: SessionId::trusted(row.text(0)?), at: row.time(1)?, turns: row.int(2)? }))
             .collect()

@@ -214,7 +214,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn signal_counts(&self, project: &ProjectId) -> Result<BTreeMap<String, SignalCounts>> {
-        let rows = self.db.read().await?.fetch(&COUNTS, args![project]).await?;
+        let rows = self.db.fetch(&COUNTS, args![project]).await?;
         let counts =
             |row: &Row| Ok((row.text(0)?, SignalCounts { total_signals: row.int(1)?, open_signals: row.int(2)? }));
         rows.iter().map(counts).collect()

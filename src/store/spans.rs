@@ -1,11 +1,14 @@
 //! Spans read back.
 
+use std::collections::{BTreeSet, HashSet};
+
 use super::Store;
 use super::catalogue::from_json;
-use super::engine::{Result, Row, args};
+use super::engine::{Result, Row, Tx, args};
 use super::plan::count;
 use super::sql::statements;
 use crate::domain::ids::{MAX_ID_BYTES, ProjectId, SessionId, SpanId, TraceId};
+use crate::domain::records;
 use crate::domain::span::{Origin, Span, SpanKind, StoredSpan};
 use crate::domain::time::Timestamp;
 
@@ -25,6 +28,9 @@ statements! {
             arrived_at, digest, body
         FROM spans WHERE project_id = $1 AND trace_id = ANY($2) AND trace_id || '-' || span_id = $3 AND origin <> 'client'
         ORDER BY trace_id LIMIT 1";
+    RECORDS = "SELECT trace_id, span_id, parent_id, session_id, session_tag, origin, kind, name, started_at, ended_at, at,
+            arrived_at, digest, body
+        FROM spans WHERE project_id = $1 AND trace_id = ANY($2) AND origin = 'log'";
     HAS_TRACE = "SELECT 1 FROM traces WHERE project_id = $1 AND trace_id = $2";
 }
 
@@ -66,14 +72,16 @@ impl SpanPlace {
 }
 
 impl Store {
-    /// Up to `limit` roots behind a place, newest first.
+    /// Up to `limit` roots behind a place, newest first, each with what log records tell of it.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn roots(&self, project: &ProjectId, behind: &SpanPlace, limit: usize) -> Result<Vec<SpanRow>> {
         let by = args![project, behind.at, &behind.trace, &behind.span, count(limit)];
-        let rows = self.db.read().await?.fetch(&ROOTS, by).await?;
-        rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
+        let mut tx = self.db.read().await?;
+        let rows = tx.fetch(&ROOTS, by).await?;
+        let roots = rows.iter().map(|row| read(row, 0)).collect::<Result<_>>()?;
+        Ok(with_records(&mut tx, project, roots).await?.into_iter().map(span_row).collect())
     }
 
     /// Every span of a session, oldest first.
@@ -96,7 +104,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<SpanRow>> {
         let by = args![project, session, behind.at, &behind.trace, &behind.span, count(limit)];
-        let rows = self.db.read().await?.fetch(&OF_SESSION, by).await?;
+        let rows = self.db.fetch(&OF_SESSION, by).await?;
         rows.iter().map(|row| Ok(span_row(read(row, 0)?))).collect()
     }
 
@@ -108,7 +116,7 @@ impl Store {
         Ok(self.db.look_up(&HAS_TRACE, args![project, trace]).await?.is_some())
     }
 
-    /// The span of that API id.
+    /// The span of that API id, with what log records tell of it.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
@@ -121,8 +129,28 @@ impl Store {
             let traces: Vec<String> = ends.map(|end| id[..end].to_owned()).collect();
             row = tx.fetch_one(&BY_KEY, args![project, traces, id]).await?;
         }
-        row.map(|row| Ok(span_row(read(&row, 0)?))).transpose()
+        let span = row.map(|row| read(&row, 0)).transpose()?;
+        Ok(with_records(&mut tx, project, span.into_iter().collect()).await?.pop().map(span_row))
     }
+}
+
+/// The same spans, each with what log records tell of it. Looked for only where a span says nothing itself.
+async fn with_records(tx: &mut Tx, project: &ProjectId, spans: Vec<StoredSpan>) -> Result<Vec<StoredSpan>> {
+    let is_silent = |span: &&StoredSpan| span.span.origin == Origin::Otlp && !span.span.has_content();
+    let silent: BTreeSet<String> = spans.iter().filter(is_silent).map(|span| span.span.trace_id.to_string()).collect();
+    if silent.is_empty() {
+        return Ok(spans);
+    }
+    let mut all = spans;
+    let known: HashSet<(TraceId, Option<SpanId>)> =
+        all.iter().map(|span| (span.span.trace_id.clone(), Some(span.span.span_id.clone()))).collect();
+    for row in tx.fetch(&RECORDS, args![project, silent.into_iter().collect::<Vec<_>>()]).await? {
+        let record = read(&row, 0)?;
+        if known.contains(&(record.span.trace_id.clone(), record.span.parent_id.clone())) {
+            all.push(record);
+        }
+    }
+    Ok(records::joined(all))
 }
 
 fn span_row(stored: StoredSpan) -> SpanRow {

@@ -164,7 +164,7 @@ impl Store {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<Rated>> {
-        let rows = self.db.read().await?.fetch(&RATINGS, args![project, group, from, to]).await?;
+        let rows = self.db.fetch(&RATINGS, args![project, group, from, to]).await?;
         rows.iter()
             .map(|row| {
                 Ok(Rated {

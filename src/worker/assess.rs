@@ -21,6 +21,8 @@ use crate::store::{Claimed, GatheredGroup, GatheredSession, SessionEnd, StoreErr
 struct Admission<'a> {
     standing: &'a Standing,
     group: &'a GatheredGroup,
+    /// The group as planning sees it.
+    profile: LiveGroup,
     interim: bool,
     live: bool,
 }
@@ -31,6 +33,8 @@ struct Admitted<'a> {
     /// The session's.
     revision: i64,
     group: &'a GatheredGroup,
+    /// The group as planning sees it.
+    profile: LiveGroup,
     /// The terms of the operator who ordered it, where one did.
     terms: Option<&'a Terms>,
     /// Whether the session is still going on.
@@ -72,9 +76,9 @@ impl Worker {
             let terms = terms.get(group_id);
             match self.admit(standing.as_ref(), assessment, group, terms, age.as_ref(), now) {
                 Err(ending) => tries.push(Try { group: group_id.clone(), ending, verdict: None }),
-                Ok(Admission { standing, group, interim, live }) => {
+                Ok(Admission { standing, group, profile, interim, live }) => {
                     let revision = standing.revision;
-                    wanted.push(Admitted { assessment, revision, group, terms, interim, live });
+                    wanted.push(Admitted { assessment, revision, group, profile, terms, interim, live });
                 }
             }
         }
@@ -148,22 +152,22 @@ impl Worker {
         let (Some(standing), Some(group)) = (standing, group.filter(|group| group.live)) else {
             return Err(withdrawn());
         };
-        let Some(live) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(withdrawn()) };
+        let Some(profile) = LiveGroup::of(group.id.clone(), &group.spec) else { return Err(withdrawn()) };
         // A round whose order was cancelled is nobody's wish any more.
         if terms.is_none() && assessment.wanted.revision <= assessment.covered.revision {
             return Err(withdrawn());
         }
         let patience = self.settings.patience();
-        let is_live = matches!(standing.eligible(&live, now, patience), Ok(()) | Err(NotNow::Active(_)));
+        let live = matches!(standing.eligible(&profile, now, patience), Ok(()) | Err(NotNow::Active(_)));
         // What an operator ordered is judged whatever the sample says.
-        let live = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..live } } else { live };
-        match standing.eligible(&live, now, patience) {
-            Ok(()) => Ok(Admission { standing, group, interim: false, live: is_live }),
+        let profile = if terms.is_some() { LiveGroup { sample_rate: 1.0, ..profile } } else { profile };
+        match standing.eligible(&profile, now, patience) {
+            Ok(()) => Ok(Admission { standing, group, profile, interim: false, live }),
             Err(NotNow::Active(_))
                 if terms.is_some_and(|terms| terms.force)
-                    || age.is_some_and(|age| age.is_due(&live.id, now, self.settings.max_session_age)) =>
+                    || age.is_some_and(|age| age.is_due(&group.id, now, self.settings.max_session_age)) =>
             {
-                Ok(Admission { standing, group, interim: true, live: is_live })
+                Ok(Admission { standing, group, profile, interim: true, live })
             }
             Err(NotNow::Active(until)) => Err(Ending::NotIdle { until }),
             Err(NotNow::OtherScope | NotNow::Pruned | NotNow::SampledOut | NotNow::TooFewTurns) => Err(withdrawn()),
@@ -181,7 +185,7 @@ impl Worker {
         let mut tries = Vec::new();
         let mut due = Vec::new();
         let mut needs = Wanted::default();
-        for Admitted { assessment, revision, group, terms, interim, live } in wanted {
+        for Admitted { assessment, revision, group, profile, terms, interim, live } in wanted {
             let read = Goal { revision, round: assessment.wanted.round };
             if terms.is_none() && is_unchanged(assessment, reading) {
                 let (digest, reason) = (reading.digest().to_owned(), assessment.last_error.clone());
@@ -192,8 +196,7 @@ impl Worker {
                 });
                 continue;
             }
-            let online = group.spec.online.as_ref();
-            if !online.is_none_or(|online| online.selects(reading.conversation.agent.as_ref())) {
+            if !profile.selects(reading.conversation.agent.as_ref()) {
                 tries.push(withdrawn(group, assessment));
                 continue;
             }

@@ -9,7 +9,7 @@ use crate::domain::dataset::{
     RescoreOrder, RescoreReport, RunOrder, RunRow, RunSpec, RunState, Submission, compared, rescored,
 };
 use crate::domain::ids::{GroupId, ProjectId};
-use crate::store::{NoGrading, RowClaims, RowEnd, SavedRun, StoreError};
+use crate::store::{NoGrading, RowClaims, RowEnd, RowLease, SavedRun, StoreError};
 
 /// How often rows that somebody else judges are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -103,13 +103,14 @@ impl Worker {
         while !left.is_empty() {
             let sending: Vec<Submission> = left.values().map(|row| (*row).clone()).collect();
             let token = self.entropy.id();
+            let lease = RowLease { project, run, token: &token };
             let (now, until) = self.lease_of_rows();
-            match self.store.claim_rows(project, run, &sending, &token, now, until).await? {
+            match self.store.claim_rows(lease, &sending, now, until).await? {
                 RowClaims::NoRun => return Err(RunError::NoRun),
                 RowClaims::Over(state) => return Err(RunError::Over(state)),
                 RowClaims::Taken { mine, new: inserted } => {
                     new.extend(inserted);
-                    Box::pin(self.grade_rows(project, &bench, &token, &mine)).await?;
+                    Box::pin(self.grade_rows(lease, &bench, &mine)).await?;
                     for row in &mine {
                         left.remove(row.key.as_str());
                     }
@@ -176,8 +177,9 @@ impl Worker {
     ) -> Result<(), RunError> {
         let submissions: Vec<Submission> = rows.iter().map(|row| row.submission.clone()).collect();
         let token = self.entropy.id();
+        let lease = RowLease { project, run: &run.id, token: &token };
         let (now, until) = self.lease_of_rows();
-        let claims = self.store.claim_rows(project, &run.id, &submissions, &token, now, until).await?;
+        let claims = self.store.claim_rows(lease, &submissions, now, until).await?;
         let RowClaims::Taken { mine, .. } = claims else { return Err(RunError::NoRun) };
         let known: BTreeMap<&str, &RunRow> = rows.iter().map(|row| (row.submission.key.as_str(), row)).collect();
         let mut ends = Vec::new();
@@ -188,7 +190,7 @@ impl Worker {
                 None => asking.push(row),
             }
         }
-        self.store.end_rows(project, &run.id, &token, &ends, self.clock.now()).await?;
-        Ok(Box::pin(self.grade_rows(project, bench, &token, &asking)).await?)
+        self.store.end_rows(lease, &ends, self.clock.now()).await?;
+        Ok(Box::pin(self.grade_rows(lease, bench, &asking)).await?)
     }
 }

@@ -18,7 +18,7 @@ use crate::domain::redact::Kind;
 use crate::domain::retry::Backoff;
 use crate::domain::time::{Micros, Timestamp};
 use crate::domain::verdict::MemberReport;
-use crate::store::{Claimed, GatheredGroup, Purpose, RowEnd, SavedRun, StoreError};
+use crate::store::{Claimed, GatheredGroup, Purpose, RowEnd, RowLease, SavedRun, StoreError};
 
 /// How often the panel of a row is tried before the row is put off. A judge's own retries come on top.
 const TRIES: u32 = 3;
@@ -73,16 +73,15 @@ impl Worker {
     /// The first [`StoreError`]; all rows were tried by then, and those that it kept from being settled were given back.
     pub(super) async fn grade_rows(
         &self,
-        project: &ProjectId,
+        lease: RowLease<'_>,
         bench: &Bench,
-        token: &str,
         rows: &[Submission],
     ) -> Result<(), StoreError> {
         let (done, mut ended) = mpsc::channel(rows.len().max(1));
         let grading = async move {
             let mut graded = FuturesUnordered::new();
             for row in rows {
-                graded.push(self.grade_row(project, bench, row));
+                graded.push(self.grade_row(lease.project, bench, row));
             }
             let mut first_error = None;
             while let Some(RowGraded { key, end }) = graded.next().await {
@@ -99,7 +98,7 @@ impl Worker {
             let mut ends = Vec::new();
             while ended.recv_many(&mut ends, A_TRANSACTION).await > 0 {
                 let now = self.clock.now();
-                if let Err(error) = self.store.end_rows(project, &bench.run.id, token, &ends, now).await {
+                if let Err(error) = self.store.end_rows(lease, &ends, now).await {
                     failed = Some(failed.unwrap_or(error));
                 }
                 ends.clear();
@@ -112,7 +111,7 @@ impl Worker {
             loop {
                 ticks.tick().await;
                 let until = self.clock.now() + self.settings.lease;
-                if let Err(error) = self.store.renew_rows(project, &bench.run.id, token, until).await {
+                if let Err(error) = self.store.renew_rows(lease, until).await {
                     tracing::warn!(run = bench.run.id, %error, "the lease of rows in judgement can't be renewed");
                 }
             }
@@ -126,7 +125,7 @@ impl Worker {
             None => Ok(()),
             Some(error) => {
                 // Where the database is gone the lease runs out by itself.
-                drop(self.store.release_rows(project, &bench.run.id, token).await);
+                drop(self.store.release_rows(lease).await);
                 Err(error)
             }
         }

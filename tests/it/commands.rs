@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use sqlx::Connection;
 
 use crate::import::chat;
+use crate::store::ctx::live_with;
 use crate::support::postgres;
 use crate::support::program::Program;
 
@@ -118,6 +119,29 @@ fn sweeping_nothing_reports_nothing_in_words_and_in_json() {
     let ended = program.run(["sweep"]).with_code(0);
     assert_eq!(ended.row("verdicts recorded"), ["verdicts recorded", "0"]);
     assert_eq!(ended.rows().len(), counts.len() + 1);
+}
+
+#[tokio::test]
+async fn explain_names_the_agent_that_a_group_does_not_select() {
+    let program = Program::on_sqlite();
+    let mut talk: Value = serde_json::from_str(&chat("one", 2)).unwrap();
+    talk["agent"] = json!("desk");
+    program.file("one.jsonl", talk.to_string());
+    program.run(["import", "one.jsonl"]).with_code(0);
+    let store = program.store().await;
+    let project = store.project_named("Default", Timestamp::EARLIEST).await.unwrap().id;
+    let spec = live_with("Billing only", "j", |online| {
+        (online.idle_seconds, online.agents) = (0, Some(vec!["billing".to_owned()]));
+    });
+    let now = Timestamp::EARLIEST;
+    let group = store.create_group(&project, &spec, now, now).await.unwrap().id;
+    store.close().await;
+    let told = "its agent desk is none of those selected: billing";
+    assert_eq!(program.run(["explain", "one"]).with_code(0).row("Billing only"), ["Billing only", told]);
+    let answer: Value = serde_json::from_str(&program.run(["explain", "one", "--json"]).with_code(0).out).unwrap();
+    let expected = json!({"groupId": group, "groupName": "Billing only", "decision": "other_agent", "text": told,
+                          "agent": {"id": "desk", "name": "desk"}, "selected": ["billing"]});
+    assert_eq!(answer, json!({"sessionId": "one", "groups": [expected]}));
 }
 
 #[test]

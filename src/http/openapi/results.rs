@@ -90,7 +90,7 @@ pub(super) const SESSIONS: Resource = Resource {
         .gives(&[(200, "Next & {scores: [Score]}")]),
         Doc::new("GET /agent-monitoring/sessions/{id}/explain", "Why a session has the verdicts it has, or none")
             .asks("groupId?: id")
-            .gives(&[(200, "{sessionId: id, groups: [{groupId: id, groupName: text, decision: text, text: text}]}")]),
+            .gives(&[(200, "{sessionId: id, groups: [Explanation]}")]),
         Doc::new("POST /agent-monitoring/sessions/{id}/release", "Let a quarantined session go on")
             .gives(&[(200, "{sessionId: id, released: flag}")]),
         Doc::new("POST /agent-monitoring/session-sweep/run", "Judge what is due, now").gives(&[(200, "Swept")]),
@@ -117,6 +117,18 @@ pub(super) const SESSIONS: Resource = Resource {
             .fails(&[404, 409]),
     ],
     shapes: &[
+        (
+            "Decision",
+            "'unknown'|'quarantined'|'not_live'|'pruned'|'too_few_turns'|'sampled_out'|'active'|'other_agent'|'unplanned'|'waiting'|\
+             'judging'|'deferred'|'failed'|'judged'|'no_score'",
+        ),
+        (
+            "Explanation",
+            "{groupId: id, groupName: text, decision: Decision, text: text, agent?: {id: text, name: text}|null, selected?: [text], \
+             turns?: whole, minTurns?: whole, hash?: text, unit?: number(0..1), rate?: number(0..1), ahead?: whole, by?: text, since?: \
+             time, until?: time|null, at?: time, reason?: text, error?: text, attempts?: whole, revision?: whole, rating?: \
+             number(0..10)}",
+        ),
         (
             "Session",
             "{sessionId: id, agentId: text|null, agentName: text|null, turnCount: whole, spanCount: whole, errorCount: whole, \

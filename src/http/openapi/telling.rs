@@ -44,7 +44,7 @@ pub(super) const TELLING: Resource = Resource {
     shapes: &[
         (
             "EventType",
-            "'below_threshold'|'recovered'|'judging_failing'|'budget_exhausted'|'quarantined'|'delivery_dead'|'test'",
+            "'below_threshold'|'recovered'|'judging_failing'|'budget_exhausted'|'quarantined'|'scorer_matched'|'delivery_dead'|'test'",
         ),
         (
             "Receiver",

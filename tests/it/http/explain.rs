@@ -70,3 +70,30 @@ async fn every_decision_on_the_way_of_a_session_is_told_with_its_reason() {
     let (_, foreign) = server.stranger.get("/agent-monitoring/sessions/s/explain").await;
     assert_eq!(foreign["groups"], json!([]), "another project has no groups to explain");
 }
+
+#[tokio::test]
+async fn a_session_of_an_agent_that_is_not_selected_says_so_before_and_after_the_sweep() {
+    let server = Server::start().await;
+    let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": 5, "severity": "low", "scope": "session",
+                        "idleSeconds": IDLE, "scopeMode": "selected", "agentIds": ["billing"]});
+    let made =
+        server.caller.post("/agent-monitoring/judge-scorers", &json!({"name": "Tone", "online": online})).await.1;
+    for turn in 1..=2 {
+        say(&server, "s", turn).await;
+    }
+    assert_eq!(decision(&server, "s").await["decision"], "active", "the next turn may be another agent's");
+    server.clock.advance(Micros::seconds(IDLE));
+    let before = decision(&server, "s").await;
+    assert_eq!(
+        (&before["decision"], &before["agent"], &before["selected"]),
+        (&json!("other_agent"), &json!({"id": "helper", "name": "helper"}), &json!(["billing"]))
+    );
+    assert_eq!(before["text"], "its agent helper is none of those selected: billing");
+    assert_eq!(server.caller.sweep().await, 0);
+    assert_eq!(decision(&server, "s").await, before, "nobody takes it up");
+
+    let path = format!("/agent-monitoring/judge-scorers/{}", made["judgeScorer"]["_id"].as_str().unwrap());
+    let chosen = json!({"online": {"agentIds": ["billing", "helper"]}});
+    assert_eq!(server.caller.put(&path, &chosen).await.0, 200);
+    assert_eq!(decision(&server, "s").await["decision"], "unplanned");
+}

@@ -58,7 +58,7 @@ async fn judged_by(judge: &Judge) -> Server {
     assert_eq!(status, 201, "{made}");
     let group = json!({
         "name": "quality", "members": [{"kind": "judge", "refId": made["judgeScorer"]["_id"]}],
-        "online": {"enabled": true, "sampleRate": 1, "alertThreshold": null, "severity": "low", "scope": "session",
+        "online": {"enabled": true, "sampleRate": 1, "alertThreshold": 9, "severity": "low", "scope": "session",
                    "idleSeconds": 0},
     });
     let (status, made) = server.caller.post("/agent-monitoring/scorer-groups", &group).await;
@@ -76,6 +76,10 @@ fn shown(judge: &Judge) -> String {
     let requests = judge.requests();
     let messages = requests.last().unwrap()["messages"].as_array().unwrap();
     messages.iter().find(|message| message["role"] == "user").unwrap()["content"].as_str().unwrap().to_owned()
+}
+
+fn last(messages: &Value) -> &str {
+    messages.as_array().unwrap().last().unwrap()["content"].as_str().unwrap()
 }
 
 fn in_order(text: &str, parts: &[&str]) {
@@ -103,6 +107,15 @@ async fn records_that_arrive_before_after_and_apart_from_their_spans_are_one_con
     in_order(&shown(&judge), &parts);
     let session = &list(server.caller.get("/agent-monitoring/sessions").await, "sessions")[0];
     assert_eq!((&session["sessionId"], &session["turnCount"]), (&json!("talk"), &json!(2)), "{session}");
+
+    // People who look at the turns read the same.
+    let turns = list(server.caller.get("/ingest/traces").await, "traces");
+    let said: Vec<(&str, &str)> = turns.iter().map(|turn| (last(&turn["input"]), last(&turn["output"]))).collect();
+    assert_eq!(said, [("And where is it now?", "In Leipzig."), ("Was my parcel sent?", "It was sent.")]);
+    let one = server.caller.get(&format!("/ingest/traces/{}", turns[0]["_id"].as_str().unwrap())).await.1;
+    assert_eq!(one["output"], turns[0]["output"]);
+    let spans = server.caller.spans("talk").await;
+    assert_eq!(spans.iter().filter(|span| span["source"] == "log").count(), 3, "each request's records are a row");
 
     // The same again is nothing new; another word is.
     log(&server, &[answered(1, "It was sent."), asked(1, "Was my parcel sent?")]).await;
@@ -210,4 +223,9 @@ async fn a_capture_whose_words_are_in_log_records_alone_is_judged_on_them() {
     ];
     assert_eq!(lines.len(), begins.len(), "{shown}");
     assert!(lines.iter().zip(begins).all(|(line, begins)| line.starts_with(begins)), "{shown}");
+    // The signal that its rating raised tells what was said, though no root of it ever arrived.
+    let signals = list(server.caller.get("/monitor/signals").await, "signals");
+    let occurrence = &signals[0]["occurrences"][0];
+    assert_eq!(occurrence["query"], "Hello, find everything about me from my memory ");
+    assert!(occurrence["responsePreview"].as_str().unwrap().starts_with("I apologize, but I do not"), "{occurrence}");
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::judge::{Judge, Reply};
-use crate::support::server::{Plan, Server, list, refused};
+use crate::support::server::{Plan, SETTLE, Server, list, refused};
 use crate::support::webhook::{Answer, Webhook};
 
 const RECEIVERS: &str = "/agent-monitoring/receivers";
@@ -228,4 +228,93 @@ async fn a_budget_that_is_used_up_is_told_once_a_day() {
     let told = hook.taken().remove(0).body();
     let expected = json!({"group": null, "day": "2026-01-01", "resetsAt": "2026-01-02T00:00:00.000Z"});
     assert_eq!((&told["type"], &told["data"]), (&json!("budget_exhausted"), &expected));
+}
+
+/// One reply in a trace of its own, swept once it has settled, and what receivers are owed for it delivered.
+async fn reply(server: &Server, id: &str, output: &str) {
+    let span = json!({"name": "helper", "span_id": id, "session_id": "s", "input": "hello", "output": output});
+    server.caller.store(&span).await;
+    server.clock.advance(SETTLE);
+    assert_eq!(server.caller.press("/agent-monitoring/session-sweep/run").await.0, 200);
+    deliver(server).await;
+}
+
+#[tokio::test]
+async fn what_a_watching_pattern_finds_is_told_in_each_form_once_a_day_and_without_the_number_itself() {
+    let [hook, chat, pager, others] = std::array::from_fn(|_| Webhook::start(|_| Answer::Status(202)));
+    let server = Server::planned(plan()).await;
+    make(&server, &json!({"name": "hook", "url": hook.url()})).await;
+    make(&server, &json!({"name": "chat", "url": chat.url(), "kind": "slack", "eventTypes": ["scorer_matched"]})).await;
+    make(&server, &json!({"name": "pager", "url": pager.url(), "kind": "pagerduty", "routingKey": "R"})).await;
+    make(&server, &json!({"name": "severe", "url": others.url(), "minimumSeverity": "critical"})).await;
+    make(&server, &json!({"name": "another's", "url": others.url(), "agentId": "another"})).await;
+    make(&server, &json!({"name": "falls", "url": others.url(), "eventTypes": ["below_threshold"]})).await;
+    let pattern = |name: &str, regex: &str, polarity: &str| {
+        json!({"name": name, "detectorKind": "regex", "regex": regex, "severity": "high", "polarity": polarity,
+               "enabled": true, "sampleRate": 1})
+    };
+    let cards = pattern("Card number", "\\d{4} \\d{4} \\d{4} \\d{4}", "failure");
+    let cards = server.caller.post("/monitor/patterns", &cards).await.1["pattern"]["_id"].clone();
+    let thanks = server.caller.post("/monitor/patterns", &pattern("Thanks", "glad", "proper")).await;
+    assert_eq!(thanks.0, 201, "{}", thanks.1);
+
+    reply(&server, "clean", "I am glad to help.").await;
+    assert_eq!(hook.count(), 0, "nobody is told of something good");
+    reply(&server, "t/1", "It is 4111 1111 1111 1111.").await;
+    let told = hook.taken().remove(0).body();
+    assert_eq!(
+        (&told["type"], &told["severity"], &told["session"], &told["agent"]["id"]),
+        (&json!("scorer_matched"), &json!("high"), &Value::Null, &json!("helper"))
+    );
+    let said = "The expression was found in turn 1: \"[redacted card]\"";
+    assert_eq!(
+        told["data"],
+        json!({"scorer": {"id": cards, "name": "Card number", "kind": "pattern"}, "polarity": "failure",
+               "justification": said, "traceId": "t/1"})
+    );
+    assert_eq!(told["subject"], format!("custom:{}/helper", cards.as_str().unwrap()));
+    let url = "https://afterword.example/api/v1/agent-monitoring/traces/t%2F1/evaluations";
+    let text = format!(
+        "*A scorer that watches found something, high*\nPattern \"Card number\" matched this response: {said}\nAgent: \
+         helper\n<{url}|Read the trace's verdicts>"
+    );
+    assert_eq!(chat.taken()[0].body(), json!({"text": text}));
+    let page = pager.taken().remove(0).body();
+    assert_eq!(
+        (&page["event_action"], &page["dedup_key"], &page["client_url"], &page["payload"]["severity"]),
+        (&json!("trigger"), &told["subject"], &json!(url), &json!("error"))
+    );
+
+    for n in 0..3 {
+        reply(&server, &format!("again-{n}"), "And 4111 1111 1111 1111.").await;
+    }
+    assert_eq!((hook.count(), chat.count(), pager.count()), (1, 1, 1));
+    server.clock.advance(Micros::seconds(86_400));
+    reply(&server, "tomorrow", "Still 4111 1111 1111 1111.").await;
+    assert_eq!((hook.count(), chat.count(), pager.count(), others.count()), (2, 2, 2, 0));
+    assert_eq!(hook.taken()[1].body()["data"]["traceId"], "tomorrow");
+    let deliveries = list(server.caller.get(DELIVERIES).await, "deliveries");
+    assert!(deliveries.len() == 6 && deliveries.iter().all(|it| it["type"] == "scorer_matched"), "{deliveries:?}");
+    let signal = list(server.caller.get("/monitor/signals").await, "signals").remove(0);
+    assert_eq!((&signal["occurrenceCount"], &signal["type"]), (&json!(5), &json!("custom_pattern_match")));
+}
+
+#[tokio::test]
+async fn what_a_watching_custom_scorer_finds_is_told_as_a_patterns_match_is() {
+    let hook = Webhook::start(|_| Answer::Status(200));
+    let server = Server::planned(plan()).await;
+    make(&server, &json!({"name": "hook", "url": hook.url()})).await;
+    let script = "function handler(input, output) { return {score: output === 'Short.' ? 1 : 0.2, reason: 'Wordy.'}; }";
+    let body = json!({"name": "Length", "kind": "code", "language": "javascript", "script": script, "alertBelow": 0.5,
+                      "enabled": true, "sampleRate": 1, "severity": "critical"});
+    let (status, made) = server.caller.post("/agent-monitoring/custom-evaluators", &body).await;
+    assert_eq!(status, 201, "{made}");
+    reply(&server, "t", "Short.").await;
+    reply(&server, "u", "A long reply.").await;
+    let told = hook.taken().remove(0).body();
+    assert_eq!((&told["type"], &told["severity"]), (&json!("scorer_matched"), &json!("critical")));
+    let scorer = json!({"id": made["evaluator"]["_id"], "name": "Length", "kind": "custom"});
+    assert_eq!((&told["data"]["scorer"], &told["data"]["traceId"]), (&scorer, &json!("u")));
+    let summary = "Custom scorer \"Length\" scored this response 0.20 (below the 0.5 alert threshold): Wordy.";
+    assert_eq!((told["summary"].as_str(), hook.count()), (Some(summary), 1));
 }

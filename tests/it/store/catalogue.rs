@@ -88,8 +88,14 @@ async fn live_groups_are_those_that_score_sessions_now(ctx: Ctx) {
     assert_eq!(ctx.store.group(&ctx.project, &offline.id).await.unwrap(), Some(offline));
     let gone = ctx.group(&live("gone")).await;
     ctx.store.delete_group(&ctx.project, &gone.id, ctx.now()).await.unwrap();
-    let expected =
-        LiveGroup { id: on.id, scope: Scope::Session, sample_rate: 0.25, idle: Micros::seconds(120), min_turns: 2 };
+    let expected = LiveGroup {
+        id: on.id,
+        scope: Scope::Session,
+        sample_rate: 0.25,
+        idle: Micros::seconds(120),
+        min_turns: 2,
+        agents: None,
+    };
     assert_eq!(ctx.store.live_groups(&ctx.project).await.unwrap(), [expected]);
     assert_eq!(ctx.store.group(&ctx.project, &GroupId::trusted("no such")).await.unwrap(), None);
 }

@@ -8,17 +8,18 @@ use afterword::domain::ids::{GroupId, ScorerId, SessionId};
 use afterword::domain::outcome::{Goodness, Outcome};
 use afterword::domain::own::{Alarm, Owner, Watching};
 use afterword::domain::pattern::PatternSpec;
+use afterword::domain::receiver::ReceiverSpec;
 use afterword::domain::scorer::Scorer;
 use afterword::domain::time::Micros;
 use afterword::domain::verdict::{MemberReport, ScorerKind, Verdict, Voice};
 use afterword::store::{
-    Caps, GatheredGroup, Gathering, Profile, Recorded, ScorerDraft, SessionEnd, SignalCounts, SignalFilter, Try,
-    WantedProfile,
+    Caps, DeliveryFilter, GatheredGroup, Gathering, Profile, Recorded, ScorerDraft, SessionEnd, SignalCounts,
+    SignalFilter, Triage, Try, WantedProfile,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::contract;
-use super::ctx::{Ctx, PLAN, judged, lookback, root, subject, verdict};
+use super::ctx::{Ctx, MAX_ATTEMPTS, PLAN, START, judged, lookback, root, subject, verdict};
 
 fn pattern(name: &str, polarity: &str) -> PatternSpec {
     let body = json!({"name": name, "includeTerms": ["x"], "polarity": polarity, "enabled": true});
@@ -57,8 +58,8 @@ async fn subjects(ctx: &Ctx) -> Vec<String> {
 }
 
 /// What a pattern by itself says of what was gathered of one trace.
-fn found(gathering: &Gathering, group: &GatheredGroup, matched: bool) -> Verdict {
-    let session = &gathering.sessions[0];
+fn found(gathering: &Gathering, index: usize, group: &GatheredGroup, matched: bool) -> Verdict {
+    let session = &gathering.sessions[index];
     let owner = group.owner.as_ref().unwrap();
     let scorer = &gathering.scorers[&(session.claim.project.clone(), owner.id.to_string())].scorer;
     let spec: PatternSpec = serde_json::from_str(&scorer.spec).unwrap();
@@ -93,12 +94,17 @@ fn found(gathering: &Gathering, group: &GatheredGroup, matched: bool) -> Verdict
 async fn watch(ctx: &Ctx, matched: bool) -> Vec<Recorded> {
     ctx.plan().await;
     let gathering = ctx.gather().await;
-    let (group, _) = &gathering.sessions[0].assessments[0];
-    let group = &gathering.groups[&(ctx.project.clone(), group.clone())];
-    let verdict = found(&gathering, group, matched);
+    ctx.record(&[watched(&gathering, 0, matched)]).await
+}
+
+/// The end of work on one of the traces that were gathered, which one watcher read.
+fn watched(gathering: &Gathering, index: usize, matched: bool) -> SessionEnd {
+    let session = &gathering.sessions[index];
+    let (group, _) = &session.assessments[0];
+    let verdict = found(gathering, index, &gathering.groups[&(session.claim.project.clone(), group.clone())], matched);
     let ending = Ending::Covered { read: verdict.read, digest: "digest".to_owned(), reason: None };
-    let tries = vec![Try { group: group.id.clone(), ending, verdict: Some(verdict) }];
-    ctx.record(&[SessionEnd { claim: gathering.sessions[0].claim.clone(), tries }]).await
+    let tries = vec![Try { group: group.clone(), ending, verdict: Some(verdict) }];
+    SessionEnd { claim: session.claim.clone(), tries }
 }
 
 async fn a_watching_scorer_is_a_hidden_group_that_traces_are_kept_for(ctx: Ctx) {
@@ -192,6 +198,121 @@ async fn what_it_finds_raises_the_signal_of_its_polarity_and_is_no_rating(ctx: C
     }
 }
 
+async fn receiver(ctx: &Ctx, change: &Value) -> String {
+    let plain = ReceiverSpec::create(&json!({"name": "hook", "url": "https://example.com"})).unwrap();
+    ctx.store.create_receiver(&ctx.project, &plain.patched(change).unwrap(), ctx.now()).await.unwrap()
+}
+
+/// The traces that a receiver was told of, in order.
+async fn told(ctx: &Ctx, receiver: &str) -> Vec<String> {
+    let filter = DeliveryFilter { receiver: receiver.to_owned(), limit: 1_000, ..DeliveryFilter::default() };
+    let mut rows = ctx.store.deliveries(&ctx.project, &filter).await.unwrap();
+    rows.sort_by_key(|row| row.number);
+    // Numbers without gaps: what was noticed again took none.
+    assert!(rows.iter().map(|row| row.number).eq(1..=i64::try_from(rows.len()).unwrap()));
+    rows.iter().map(|row| row.event.data["traceId"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn arrive(ctx: &Ctx, trace: &str) {
+    ctx.ingest(vec![root("s", trace).input("q")]).await;
+    ctx.clock.advance(Micros::seconds(2));
+}
+
+async fn what_it_finds_is_told_once_a_day_while_it_goes_on(ctx: Ctx) {
+    let (plain, severe) =
+        (receiver(&ctx, &json!({})).await, receiver(&ctx, &json!({"minimumSeverity": "critical"})).await);
+    let falls = receiver(&ctx, &json!({"eventTypes": ["below_threshold"]})).await;
+    let chosen = receiver(&ctx, &json!({"eventTypes": ["scorer_matched"], "agentId": "agent"})).await;
+    let strangers = receiver(&ctx, &json!({"agentId": "stranger"})).await;
+    let (scorer, _) = make(&ctx, &pattern("P", "failure")).await;
+    let day = (START.day() + 1) * 86_400 - START.micros() / 1_000_000;
+    for (second, trace, matched) in [
+        (0, "clean", false),
+        (10, "first", true),
+        (20, "again", true),
+        (30, "clean too", false),
+        (day - 2, "tomorrow", true),
+        (day + 100, "again tomorrow", true),
+    ] {
+        ctx.at_second(second);
+        arrive(&ctx, trace).await;
+        watch(&ctx, matched).await;
+    }
+    for id in [&plain, &chosen] {
+        assert_eq!(told(&ctx, id).await, ["first", "tomorrow"]);
+    }
+    for id in [&severe, &falls, &strangers] {
+        assert_eq!(told(&ctx, id).await, [""; 0]);
+    }
+    let filter = SignalFilter { limit: 9, polarity: "all".to_owned(), ..SignalFilter::default() };
+    let signal = ctx.store.signals(&ctx.project, &filter).await.unwrap().remove(0);
+    assert_eq!(signal.occurrence_count, 4, "the signal counts them all");
+    let late = receiver(&ctx, &json!({})).await;
+    // Triage says how far people are with it, and not that it stopped.
+    let resolved = Triage { status: Some("resolved".to_owned()), ..Triage::default() };
+    ctx.store.triage_signal(&ctx.project, signal.id.as_str(), &resolved, ctx.now()).await.unwrap().unwrap();
+    arrive(&ctx, "for the late one").await;
+    watch(&ctx, true).await;
+    assert_eq!((told(&ctx, &plain).await.len(), told(&ctx, &late).await), (2, vec!["for the late one".to_owned()]));
+    let rows =
+        ctx.store.deliveries(&ctx.project, &DeliveryFilter { limit: 9, ..DeliveryFilter::default() }).await.unwrap();
+    assert!(rows.iter().all(|row| row.event.subject == format!("custom:{}/agent", scorer.id)));
+    let made = ctx.raw().await.number("COUNT(*)", "FROM receivers WHERE due_at IS NOT NULL").await;
+    assert_eq!(made, 3, "who is owed nothing is not looked at");
+}
+
+async fn something_good_is_a_signal_and_no_event(ctx: Ctx) {
+    let id = receiver(&ctx, &json!({})).await;
+    make(&ctx, &pattern("Thanks", "proper")).await;
+    arrive(&ctx, "t").await;
+    watch(&ctx, true).await;
+    assert_eq!((ctx.count("signals").await, told(&ctx, &id).await), (1, vec![]));
+}
+
+async fn a_match_its_signal_and_what_receivers_are_owed_are_recorded_together_or_not_at_all(ctx: Ctx) {
+    let hook = receiver(&ctx, &json!({})).await;
+    make(&ctx, &pattern("P", "failure")).await;
+    arrive(&ctx, "t").await;
+    ctx.plan().await;
+    let gathering = ctx.gather().await;
+    let end = watched(&gathering, 0, true);
+    let all = async || [ctx.count("verdicts").await, ctx.count("signals").await, ctx.count("signal_occurrences").await];
+    ctx.raw().await.run("ALTER TABLE deliveries RENAME TO elsewhere").await;
+    assert!(ctx.store.record(std::slice::from_ref(&end), ctx.now(), MAX_ATTEMPTS).await.is_err());
+    ctx.raw().await.run("ALTER TABLE elsewhere RENAME TO deliveries").await;
+    assert_eq!(all().await, [0, 0, 0]);
+    let mut lost = end.clone();
+    "somebody else's".clone_into(&mut lost.claim.token);
+    assert_eq!(ctx.record(&[lost]).await, [Recorded::LeaseLost]);
+    assert_eq!((all().await, told(&ctx, &hook).await), ([0, 0, 0], vec![]));
+    ctx.record(&[end]).await;
+    assert_eq!((all().await, told(&ctx, &hook).await), ([1, 1, 1], vec!["t".to_owned()]));
+}
+
+async fn workers_that_find_the_same_at_one_moment_owe_it_once(ctx: Ctx) {
+    let hooks = [receiver(&ctx, &json!({})).await, receiver(&ctx, &json!({})).await];
+    make(&ctx, &pattern("P", "failure")).await;
+    let other = ctx.second(99).await;
+    for day in 0..10 {
+        ctx.at_second(day * 86_400);
+        for trace in ["a", "b", "c", "d"] {
+            ctx.ingest(vec![root("s", &format!("{trace}{day}")).input("q")]).await;
+        }
+        ctx.clock.advance(Micros::seconds(2));
+        ctx.plan().await;
+        let gathering = ctx.gather().await;
+        let ends: Vec<SessionEnd> = (0..4).map(|index| watched(&gathering, index, true)).collect();
+        let now = ctx.now();
+        let (one, two) =
+            tokio::join!(ctx.store.record(&ends[..2], now, MAX_ATTEMPTS), other.record(&ends[2..], now, MAX_ATTEMPTS));
+        assert_eq!((one.unwrap().len(), two.unwrap().len()), (2, 2));
+    }
+    for hook in &hooks {
+        assert_eq!(told(&ctx, hook).await.len(), 10);
+    }
+    assert_eq!(ctx.raw().await.number("MAX(occurrence_count)", "FROM signals").await, 40);
+}
+
 async fn what_a_dead_process_left_another_one_finds(ctx: Ctx) {
     make(&ctx, &pattern("P", "failure")).await;
     ctx.ingest(vec![root("s", "t").input("q")]).await;
@@ -272,6 +393,10 @@ contract!(
     a_watching_scorer_is_a_hidden_group_that_traces_are_kept_for,
     an_edit_moves_scorer_and_group_together_and_a_deletion_takes_both,
     what_it_finds_raises_the_signal_of_its_polarity_and_is_no_rating,
+    what_it_finds_is_told_once_a_day_while_it_goes_on,
+    something_good_is_a_signal_and_no_event,
+    a_match_its_signal_and_what_receivers_are_owed_are_recorded_together_or_not_at_all,
+    workers_that_find_the_same_at_one_moment_owe_it_once,
     what_a_dead_process_left_another_one_finds,
     built_in_patterns_are_chosen_as_a_whole_and_keep_their_groups,
     a_judges_profile_from_before_belongs_to_its_judge_after_the_migration,

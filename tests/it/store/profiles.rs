@@ -1,7 +1,8 @@
 //! Judges that score live by themselves, and verdicts by hand
 
-use afterword::domain::assessment::{Goal, State};
-use afterword::domain::conversation::Conversation;
+use afterword::domain::assessment::{Ending, Goal, State};
+use afterword::domain::conversation::{Agent, Conversation};
+use afterword::domain::explain::{Decision, decide};
 use afterword::domain::group::{MemberKind, OnlineProfile, Scope, Severity};
 use afterword::domain::ids::{GroupId, SessionId};
 use afterword::domain::judge::JudgeSpec;
@@ -12,7 +13,7 @@ use afterword::store::{ByHand, DeliveryFilter, EventPlace, Profile, ScorerDraft,
 use serde_json::json;
 
 use super::contract;
-use super::ctx::{Ctx, MAX_ATTEMPTS, live, lookback, otlp, rated, root, verdict};
+use super::ctx::{Ctx, MAX_ATTEMPTS, PLAN, judged, live, live_with, lookback, otlp, rated, root, verdict};
 
 fn wanted(scope: Scope) -> WantedProfile {
     let online = OnlineProfile {
@@ -241,7 +242,45 @@ async fn what_is_covered_further_than_was_read_by_hand_stays_covered(ctx: Ctx) {
     assert!(!ctx.store.is_rated(&ctx.project, &SessionId::trusted("s"), &nobody, 1).await.unwrap());
 }
 
+async fn the_agent_of_a_session_is_explained_as_judging_reads_it(ctx: Ctx) {
+    let selecting = |agents: &[&str]| {
+        let agents = Some(agents.iter().map(|&it| it.to_owned()).collect());
+        move |online: &mut OnlineProfile| online.agents = agents
+    };
+    let none = ctx.group(&live("none")).await;
+    assert_eq!(decisions(&ctx, "s").await, [Decision::Unknown]);
+    let theirs = ctx.group(&live_with("theirs", "j", selecting(&["billing"]))).await;
+    ctx.group(&live_with("ours", "j", selecting(&["desk", "billing"]))).await;
+    // The last turn names the agent, whichever came first.
+    ctx.ingest(vec![root("s", "t2").ran(3, 4).named("desk").input("q")]).await;
+    ctx.ingest(vec![root("s", "t1").ran(1, 2).named("billing").input("q")]).await;
+    ctx.tenant("two").await.ingest(vec![root("s", "t3").ran(5, 6).named("billing").input("q")]).await;
+    ctx.at_second(120);
+    let agent = Some(Agent { id: "desk".to_owned(), name: "desk".to_owned() });
+    let other = Decision::OtherAgent { agent, selected: vec!["billing".to_owned()] };
+    assert_eq!(decisions(&ctx, "s").await, [Decision::Unplanned, Decision::Unplanned, other.clone()], "by name");
+    ctx.plan().await;
+    let waiting = Decision::Waiting { ahead: 0 };
+    assert_eq!(decisions(&ctx, "s").await, [waiting.clone(), waiting, other.clone()]);
+    let gathering = ctx.gather().await;
+    let mut end = judged(&gathering, &gathering.sessions[0], ctx.now(), 8.0);
+    let attempt = end.tries.iter_mut().find(|it| it.group == theirs.id).unwrap();
+    let wanted = Goal { revision: 2, round: 0 };
+    (attempt.ending, attempt.verdict) = (Ending::Withdrawn { wanted, version: Some(theirs.version) }, None);
+    ctx.record(&[end]).await;
+    let rated = Decision::Judged { revision: 2, rating: 8.0 };
+    assert_eq!(decisions(&ctx, "s").await, [rated.clone(), rated.clone(), other]);
+    assert!(ctx.store.delete_group(&ctx.project, &none.id, ctx.now()).await.unwrap());
+    assert_eq!(decisions(&ctx, "s").await.len(), 2);
+}
+
+async fn decisions(ctx: &Ctx, session: &str) -> Vec<Decision> {
+    let explained = ctx.store.explain(&ctx.project, &SessionId::trusted(session), ctx.now()).await.unwrap();
+    explained.iter().map(|it| decide(&it.facts, ctx.now(), PLAN.patience(), MAX_ATTEMPTS)).collect()
+}
+
 contract!(
+    the_agent_of_a_session_is_explained_as_judging_reads_it,
     a_profile_is_hidden_among_groups_and_scores_like_one,
     an_edit_saves_judge_and_profile_together_or_neither,
     verdicts_by_hand_stand_beside_each_other_and_cover_what_they_read,

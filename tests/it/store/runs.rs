@@ -3,7 +3,7 @@
 use afterword::domain::dataset::{
     CaseError, DatasetSpec, RowStatus, RowVerdict, RunOrder, RunSpec, RunState, Submission,
 };
-use afterword::store::{NoGrading, Place, RowClaims, RowEnd, SavedRun};
+use afterword::store::{NoGrading, Place, RowClaims, RowEnd, RowLease, SavedRun};
 use serde_json::{Map, json};
 
 use super::contract;
@@ -32,6 +32,10 @@ impl Ctx {
         self.store.create_run(&self.project, (&dataset.id, 1), &spec, self.now()).await.unwrap()
     }
 
+    fn lease<'a>(&'a self, run: &'a SavedRun, token: &'a str) -> RowLease<'a> {
+        RowLease { project: &self.project, run: &run.id, token }
+    }
+
     /// Claims until second `until`; answers the keys that are the caller's and those that are new.
     async fn claim_rows(
         &self,
@@ -41,7 +45,7 @@ impl Ctx {
         until: i64,
     ) -> (Vec<Submission>, Vec<String>) {
         let until = super::ctx::START + afterword::domain::time::Micros::seconds(until);
-        match self.store.claim_rows(&self.project, &run.id, rows, token, self.now(), until).await.unwrap() {
+        match self.store.claim_rows(self.lease(run, token), rows, self.now(), until).await.unwrap() {
             RowClaims::Taken { mut mine, mut new } => {
                 mine.sort_by(|a, b| a.key.cmp(&b.key));
                 new.sort();
@@ -52,7 +56,7 @@ impl Ctx {
     }
 
     async fn end(&self, run: &SavedRun, token: &str, ends: &[RowEnd]) -> usize {
-        self.store.end_rows(&self.project, &run.id, token, ends, self.now()).await.unwrap()
+        self.store.end_rows(self.lease(run, token), ends, self.now()).await.unwrap()
     }
 }
 
@@ -70,7 +74,7 @@ async fn a_row_is_in_one_hand_until_it_is_settled_or_its_lease_runs_out(ctx: Ctx
     assert_eq!(ctx.end(&run, "t1", &[settled("a", Some(2.0))]).await, 0, "a settled row stays as it is");
     ctx.at_second(30);
     let until = super::ctx::START + afterword::domain::time::Micros::seconds(90);
-    ctx.store.renew_rows(&ctx.project, &run.id, "t2", until).await.unwrap();
+    ctx.store.renew_rows(ctx.lease(&run, "t2"), until).await.unwrap();
     ctx.at_second(61);
     let all = [row("a", "x"), row("b", "x"), row("c", "x")];
     let (mine, new) = ctx.claim_rows(&run, &all, "t3", 120).await;
@@ -81,7 +85,7 @@ async fn a_row_is_in_one_hand_until_it_is_settled_or_its_lease_runs_out(ctx: Ctx
     );
     assert_eq!(ctx.end(&run, "t1", &[settled("b", Some(1.0))]).await, 0, "a lease that was lost writes nothing");
     assert_eq!(ctx.end(&run, "t3", &[settled("b", None)]).await, 1);
-    ctx.store.release_rows(&ctx.project, &run.id, "t2").await.unwrap();
+    ctx.store.release_rows(ctx.lease(&run, "t2")).await.unwrap();
     assert_eq!(ctx.claim_rows(&run, &all, "t4", 120).await.0.len(), 1, "what was given back is free at once");
 
     let rows = ctx.store.rows_of_run(&ctx.project, &run.id).await.unwrap();
@@ -113,7 +117,7 @@ async fn a_run_that_is_over_takes_no_rows_and_tenants_never_meet(ctx: Ctx) {
     let other = ctx.tenant("two").await;
     let run = ctx.run().await;
     let claim = async |ctx: &Ctx| {
-        ctx.store.claim_rows(&ctx.project, &run.id, &[row("a", "x")], "t", ctx.now(), ctx.now()).await.unwrap()
+        ctx.store.claim_rows(ctx.lease(&run, "t"), &[row("a", "x")], ctx.now(), ctx.now()).await.unwrap()
     };
     assert_eq!(claim(&other).await, RowClaims::NoRun);
     assert!(!other.store.end_run(&other.project, &run.id, RunState::Completed, other.now()).await.unwrap());

@@ -1,0 +1,106 @@
+//! OpenTelemetry's own instrumentation of the OpenAI client: what it really sends is stored and judged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterword::clock::SystemClock;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::support::judge::{Judge, Reply};
+use crate::support::python;
+use crate::support::server::{Plan, Server, list};
+
+/// The last release that tells one message an event.
+const A_MESSAGE_AN_EVENT: &[&str] = &[
+    "openai==1.109.1",
+    "opentelemetry-sdk==1.33.1",
+    "opentelemetry-exporter-otlp-proto-http==1.33.1",
+    "opentelemetry-instrumentation-openai-v2==2.1b0",
+];
+
+/// One that tells a whole call in one event, or on the span.
+const A_CALL_AN_EVENT: &[&str] = &[
+    "openai==1.109.1",
+    "opentelemetry-sdk==1.45.2",
+    "opentelemetry-exporter-otlp-proto-http==1.45.2",
+    "opentelemetry-instrumentation-openai-v2==2.4b0",
+    "opentelemetry-util-genai==1.0b0",
+];
+
+/// The model that the application asks.
+fn model() -> Judge {
+    Judge::start(|request| {
+        let messages = request["messages"].as_array().unwrap();
+        let last = messages.last().unwrap()["content"].as_str().unwrap();
+        Reply::Text(if last.contains("when") { "Tomorrow at noon." } else { "It left the warehouse." }.to_owned())
+    })
+}
+
+/// Runs the application, then judges what it sent. `environment` is how people tell the instrumentation what to send.
+async fn judged(pins: &'static [&'static str], environment: &[(&str, &str)]) {
+    let Some(interpreter) = tokio::task::spawn_blocking(|| python::interpreter(pins)).await.unwrap() else { return };
+    let (judge, model) = (Judge::start(|_| Reply::Rating(8.0)), model());
+    let clock = Arc::new(SystemClock::default());
+    let server = Server::planned(Plan { judge: Some(&judge), clock: Some(clock), ..Plan::default() }).await;
+    let (status, made) = server.caller.post("/agent-monitoring/judge-scorers", &json!({"name": "Tone"})).await;
+    assert_eq!(status, 201, "{made}");
+    let group = json!({
+        "name": "quality", "members": [{"kind": "judge", "refId": made["judgeScorer"]["_id"]}],
+        "online": {"enabled": true, "sampleRate": 1, "alertThreshold": null, "severity": "low", "scope": "session",
+                   "idleSeconds": 0},
+    });
+    assert_eq!(server.caller.post("/agent-monitoring/scorer-groups", &group).await.0, 201);
+
+    let ended = Command::new(interpreter)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client/otel.py"))
+        .env("ORIGIN", &server.origin)
+        .env("API_KEY", &server.caller.key)
+        .env("MODEL", model.base_url())
+        .envs(environment.iter().copied())
+        .output()
+        .await
+        .unwrap();
+    let complained = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && ended.stdout.ends_with(b"done\n"), "{complained}");
+
+    let scored = async {
+        while server.caller.scores("talk").await.is_empty() {
+            server.caller.sweep().await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), scored).await.expect("a score within half a minute");
+    let request: Value = judge.requests().last().unwrap().clone();
+    let shown = request["messages"][1]["content"].as_str().unwrap();
+    let lines: Vec<&str> = shown.lines().filter(|line| !line.starts_with("<<") && !line.is_empty()).collect();
+    let said = [
+        "[Turn 1]",
+        "User: Where is my parcel?",
+        "Agent: It left the warehouse.",
+        "[Turn 2]",
+        "User: And when will it arrive?",
+        "Agent: Tomorrow at noon.",
+    ];
+    assert_eq!(lines, said, "{shown}");
+    let session = &list(server.caller.get("/agent-monitoring/sessions").await, "sessions")[0];
+    assert_eq!((&session["sessionId"], &session["agentName"]), (&json!("talk"), &json!("shop")), "{session}");
+}
+
+const CAPTURE: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
+const NEW_FORM: (&str, &str) = ("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental");
+
+#[tokio::test]
+async fn a_conversation_told_in_one_event_a_message_is_judged() {
+    judged(A_MESSAGE_AN_EVENT, &[(CAPTURE, "true")]).await;
+}
+
+#[tokio::test]
+async fn a_conversation_told_in_one_event_a_call_is_judged() {
+    judged(A_CALL_AN_EVENT, &[NEW_FORM, (CAPTURE, "EVENT_ONLY")]).await;
+}
+
+#[tokio::test]
+async fn a_conversation_told_on_the_span_and_in_an_event_is_judged_on_it_once() {
+    judged(A_CALL_AN_EVENT, &[NEW_FORM, (CAPTURE, "SPAN_AND_EVENT")]).await;
+}
