@@ -463,6 +463,40 @@ mod tests {
     }
 
     #[test]
+    fn limits_may_be_met_and_not_passed() {
+        let of = |key: &str, value: Value| {
+            let mut body = json!({"name": "g", "members": [member("p")], "online": full_online()});
+            *body.pointer_mut(key).expect("a field") = value;
+            GroupSpec::create(&body).is_ok()
+        };
+        let member = |key: &str, value: Value| {
+            let mut member = member("p");
+            member[key] = value;
+            of("/members/0", member)
+        };
+        let online = |key: &str, value: Value| {
+            let mut online = full_online();
+            online[key] = value;
+            of("/online", online)
+        };
+        let text = |length: usize| json!("é".repeat(length));
+        assert_eq!([0, 1, 200, 201].map(|length| of("/name", text(length))), [false, true, true, false]);
+        assert_eq!([0, 1, 200, 201].map(|length| member("refId", text(length))), [false, true, true, false]);
+        assert_eq!([-0.1, 0.0, 1000.0, 1000.1].map(|it| member("weight", json!(it))), [false, true, true, false]);
+        assert_eq!([-0.1, 0.0, 1.0, 1.1].map(|it| online("sampleRate", json!(it))), [false, true, true, false]);
+        assert_eq!([-0.1, 0.0, 10.0, 10.1].map(|it| online("alertThreshold", json!(it))), [false, true, true, false]);
+        assert_eq!([-1, 0, 86_400, 86_401].map(|it| online("idleSeconds", json!(it))), [false, true, true, false]);
+        assert_eq!([1, 2].map(|it| online("minTurns", json!(it))), [false, true]);
+        let described = |length| {
+            GroupSpec::create(
+                &json!({"name": "g", "members": [{"kind": "pattern", "refId": "p"}], "description": text(length)}),
+            )
+            .is_ok()
+        };
+        assert_eq!([2000, 2001].map(described), [true, false]);
+    }
+
+    #[test]
     fn a_partial_profile_where_none_is_stored_names_what_is_needed() {
         let bare = GroupSpec::create(&json!({"name": "g", "members": [member("p")]})).expect("a group");
         let text = bare.patched(&json!({"online": {"enabled": true}})).expect_err("a problem").to_string();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::judge::{Judge, Reply};
 use crate::support::postgres;
-use crate::support::server::{Plan, Server, refused};
+use crate::support::server::{Plan, Server, refused, worker_settings};
 
 fn settings() -> JudgeSettings {
     JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() }
@@ -235,6 +235,35 @@ async fn usage_tells_calls_tokens_cost_and_what_they_came_to() {
     );
     refused(&server.caller.get("/agent-monitoring/usage?day=yesterday").await, 400);
     refused(&server.caller.get("/agent-monitoring/usage?window=1y").await, 400);
+}
+
+#[tokio::test]
+async fn without_a_wait_for_the_panel_the_verdict_is_composed_at_once_marked_and_completed_by_a_re_sweep() {
+    let is_down = Arc::new(AtomicBool::new(true));
+    let down = Arc::clone(&is_down);
+    let stub = Judge::start(move |_| if down.load(Ordering::SeqCst) { Reply::Status(503) } else { Reply::Rating(4.0) });
+    let judges = JudgeSettings { max_attempts: 1, ..settings() };
+    let mut worker = worker_settings();
+    worker.retry.panel_wait = Micros::ZERO;
+    let server = Server::planned(Plan { judge: Some(&stub), judges, worker, ..Plan::default() }).await;
+    let judge = judge(&server, &json!({})).await;
+    let pattern = json!({"name": "Insult", "includeTerms": ["idiot"], "polarity": "failure"});
+    let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+    let members = json!([{"kind": "judge", "refId": judge}, {"kind": "pattern", "refId": pattern}]);
+    group(&server, "Both", members).await;
+    say(&server, "s", &[("hello", "hi"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 1));
+    let score = server.caller.scores("s").await.remove(0);
+    assert_eq!((&score["rating"], &score["incomplete"], &score["coverage"]), (&json!(10), &json!(true), &json!(0.5)));
+
+    is_down.store(false, Ordering::SeqCst);
+    let groups = server.caller.get("/agent-monitoring/scorer-groups").await.1["scorerGroups"].clone();
+    let order = json!({"groupId": groups[0]["_id"], "mode": "incomplete", "reason": "the judge was down"});
+    assert!(server.caller.post("/agent-monitoring/resweeps", &order).await.0 < 300);
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 2), "for the price of the missing call");
+    let score = server.caller.scores("s").await.remove(0);
+    assert_eq!((&score["rating"], &score["incomplete"], &score["round"]), (&json!(7), &json!(false), &json!(1)));
 }
 
 #[tokio::test]
