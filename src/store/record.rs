@@ -33,7 +33,9 @@ statements! {
         FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id, q.lease_token FROM v
             JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
             WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
-        REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision FROM v
+        REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision,
+                s.check_at IS NOT NULL OR EXISTS (SELECT 1 FROM reconsiderations r
+                    WHERE r.project_id = s.project_id AND r.arrived_since <= s.last_arrival_at) FROM v
             JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
         LOCK_ASSESSMENTS(0; project_id Text, session_id Text) = "SELECT q.project_id, q.session_id, q.group_id,
                 q.wanted_revision, q.wanted_round, q.covered_revision, q.covered_round, q.not_before, q.attempts,
@@ -144,8 +146,13 @@ impl Store {
         let blocks = blocks::read(&mut tx).await?;
         let alive = alive_groups(&mut tx, &kept).await?;
         let mut revisions: BTreeMap<SessionKey, i64> = BTreeMap::new();
+        let mut unplanned: BTreeSet<SessionKey> = BTreeSet::new();
         for row in tx.bulk(&REVISIONS, args![], keys()).await? {
-            revisions.insert((row.text(0)?, row.text(1)?), row.int(2)?);
+            let key = (row.text(0)?, row.text(1)?);
+            if row.flag(3)? {
+                unplanned.insert(key.clone());
+            }
+            revisions.insert(key, row.int(2)?);
         }
         let overtaken = overtaken(&kept, &revisions);
         let digests = if overtaken.is_empty() { BTreeMap::new() } else { digests(&mut tx, &overtaken).await? };
@@ -156,7 +163,8 @@ impl Store {
             let mut of_session = assessments.remove(&key).unwrap_or_default();
             let items = items.remove(&key).unwrap_or_default();
             let (revision, digest) = (revisions.get(&key).copied(), digests.get(&key).map(String::as_str));
-            let known = Known { alive: &alive, items: &items, revision, digest };
+            let is_unplanned = unplanned.contains(&key);
+            let known = Known { alive: &alive, items: &items, revision, digest, is_unplanned };
             let kept = writing.end(self, end, &mut of_session, &known, now)?;
             writing.end_items(&end.claim, &of_session, &items, max_attempts);
             writing.requeue(&end.claim, &of_session, &blocks, max_attempts, now);
@@ -234,9 +242,18 @@ struct Known<'a> {
     revision: Option<i64>,
     /// What its conversation comes down to now, where that was looked at.
     digest: Option<&'a str>,
+    /// Whether planning is still to come to it.
+    is_unplanned: bool,
 }
 
 impl Known<'_> {
+    /// Whether nobody but a re-sweep would have had the group judge it: live scoring neither wants what it holds nor will come
+    /// to it. That is history from before the group looked.
+    fn is_history(&self, group: &GroupId, assessment: &Assessment) -> bool {
+        let is_wanted = assessment.wanted.revision > assessment.covered.revision;
+        !is_wanted && !self.is_unplanned && self.items.iter().any(|it| it.group == *group)
+    }
+
     /// Whether members would still read what they read. Content that none of them reads supersedes no verdict: the session is
     /// found unchanged then, and no further verdict would raise the signal.
     fn is_as_read(&self, ending: &Ending) -> bool {
@@ -284,7 +301,8 @@ impl<'a> Writing<'a> {
                     }
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
                     // One that only a re-sweep asked for raises a signal only where that was ordered.
-                    let is_news = verdict.live && is_news(assessment, &attempt.ending);
+                    let is_history = known.is_history(&attempt.group, assessment);
+                    let is_news = verdict.live && !is_history && is_news(assessment, &attempt.ending);
                     let may_signal = is_news || known.items.iter().any(|it| it.signals && it.group == attempt.group);
                     if may_signal && known.is_as_read(&attempt.ending) {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
