@@ -1,5 +1,5 @@
--- What is in work: counted for every claim under a cap, beside a backlog of any length.
-CREATE INDEX queue_leased ON queue (project_id, lane) WHERE lease_token IS NOT NULL;
+-- What is in work: counted for every claim under a cap, and looked through for leases that ran out, beside a backlog of any length.
+CREATE INDEX queue_leased ON queue (visible_at) WHERE lease_token IS NOT NULL;
 
 -- SQLite keeps no statistics unless it is asked to, and then takes the rows of one project for ten: it would go through all of them
 -- where an index leads to the few that are asked for. These say what is true of large tables, whatever is stored now: rows in all,
@@ -22,7 +22,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('queue', 'queue_by_visibility', '100000 100'),
     ('queue', 'queue_by_lane', '100000 100000 100000 20000 100'),
     ('queue', 'queue_of_resweeps', '50000 100'),
-    ('queue', 'queue_leased', '500 500 100'),
+    ('queue', 'queue_leased', '500 2'),
     ('assessments', 'assessments', '2000000 2000000 2 1'),
     ('assessments', 'assessments_by_attempts', '1000 500'),
     ('verdicts', 'verdicts', '3000000 3000000 3 2 2 1 1'),

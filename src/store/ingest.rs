@@ -64,9 +64,9 @@ statements! {
         UPSERT_SESSIONS(3; session_id Text, turns Int, rootless Int, rootless_at Int, spans Int, errors Int, latency Int,
             first_at Int, recent_at Int, recent_hour Int, last_turn_at Int) = "INSERT INTO sessions (project_id, session_id,
                 revision, last_arrival_at, check_at, turns, rootless, rootless_at, spans, errors, latency, first_at,
-                recent_at, recent_hour, last_turn_at)
-            SELECT $1, session_id, 1, CAST($2 AS BIGINT), CAST($3 AS BIGINT), turns, rootless, rootless_at, spans, errors, latency, first_at, recent_at,
-                recent_hour, last_turn_at FROM v WHERE true
+                recent_at, recent_hour, last_turn_at, began_at)
+            SELECT $1, session_id, 1, CAST($2 AS BIGINT), CAST($3 AS BIGINT), turns, rootless, rootless_at, spans, errors, latency,
+                first_at, recent_at, recent_hour, last_turn_at, CAST($2 AS BIGINT) FROM v WHERE true
             ON CONFLICT (project_id, session_id) DO UPDATE SET
                 revision = sessions.revision + 1,
                 last_arrival_at = GREATEST(sessions.last_arrival_at, excluded.last_arrival_at),

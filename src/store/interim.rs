@@ -10,9 +10,11 @@ use crate::domain::plan::Age;
 
 statements! {
     @bulk {
-        BEGAN(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, MIN(s.arrived_at) FROM v
-            JOIN spans s ON s.project_id = v.project_id AND s.session_id = v.session_id
-            GROUP BY s.project_id, s.session_id";
+        BEGAN(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id,
+                LEAST(MIN(p.arrived_at), COALESCE(s.began_at, MIN(p.arrived_at))) FROM v
+            JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id
+            JOIN spans p ON p.project_id = s.project_id AND p.session_id = s.session_id
+            GROUP BY s.project_id, s.session_id, s.began_at";
         JUDGED(0; project_id Text, session_id Text) = "SELECT d.project_id, d.session_id, d.group_id, MAX(d.created_at) FROM v
             JOIN verdicts d ON d.project_id = v.project_id AND d.session_id = v.session_id
             GROUP BY d.project_id, d.session_id, d.group_id";

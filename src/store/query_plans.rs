@@ -107,6 +107,23 @@ async fn alarms_are_read_in_order_off_their_index_on_postgres() {
     }
 }
 
+/// Beside a backlog of any length.
+#[tokio::test]
+async fn leases_are_looked_for_among_what_is_in_work_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::for_simulation(folder.path()).await;
+    let names = ["lease::EXPIRED", "lease::HAS_EXPIRED", "lease::IN_FLIGHT", "lease::LEASED"];
+    let mut looked_at = 0;
+    for sql in STATEMENTS.iter().flat_map(|statements| statements.single) {
+        if names.iter().any(|name| sql.name.ends_with(name)) {
+            let plan = plan_of(&store, sql.sqlite().to_owned()).await;
+            assert!(plan.contains("USING INDEX queue_leased (visible_at"), "{}:\n  {plan}", sql.name);
+            looked_at += 1;
+        }
+    }
+    assert_eq!(looked_at, names.len());
+}
+
 /// Tables whose statistics the migrations set, with each of their indexes that has a line.
 async fn statistics(store: &Store) -> BTreeSet<(String, String)> {
     let rows = store.rows("SELECT tbl, idx FROM sqlite_stat1", 2).await;

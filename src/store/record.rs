@@ -29,13 +29,13 @@ use crate::domain::verdict::{MemberReport, ScorerKind, Verdict, Voice};
 statements! {
     ALIVE_GROUPS = "SELECT project_id, group_id, version FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2) AND live AND deleted_at IS NULL";
+    RECONSIDERED = "SELECT project_id, arrived_since FROM reconsiderations";
     @bulk {
         FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id, q.lease_token FROM v
             JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
             WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
-        REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision,
-                s.check_at IS NOT NULL OR EXISTS (SELECT 1 FROM reconsiderations r
-                    WHERE r.project_id = s.project_id AND r.arrived_since <= s.last_arrival_at) FROM v
+        REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.check_at,
+                s.last_arrival_at FROM v
             JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
         LOCK_ASSESSMENTS(0; project_id Text, session_id Text) = "SELECT q.project_id, q.session_id, q.group_id,
                 q.wanted_revision, q.wanted_round, q.covered_revision, q.covered_round, q.not_before, q.attempts,
@@ -147,9 +147,12 @@ impl Store {
         let alive = alive_groups(&mut tx, &kept).await?;
         let mut revisions: BTreeMap<SessionKey, i64> = BTreeMap::new();
         let mut unplanned: BTreeSet<SessionKey> = BTreeSet::new();
+        // Only re-sweeps ask.
+        let reconsidered = if items.is_empty() { BTreeMap::new() } else { reconsidered(&mut tx).await? };
         for row in tx.bulk(&REVISIONS, args![], keys()).await? {
             let key = (row.text(0)?, row.text(1)?);
-            if row.flag(3)? {
+            let (check_at, arrived) = (row.opt_time(3)?, row.time(4)?);
+            if check_at.is_some() || reconsidered.get(&key.0).is_some_and(|since| *since <= arrived) {
                 unplanned.insert(key.clone());
             }
             revisions.insert(key, row.int(2)?);
@@ -217,6 +220,12 @@ async fn lock_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySessio
         by_session.entry((row.text(0)?, row.text(1)?)).or_default().push((group, assessment));
     }
     Ok(by_session)
+}
+
+/// The projects whose sessions are to be considered again, and since which arrival.
+async fn reconsidered(tx: &mut Tx) -> Result<BTreeMap<String, Timestamp>> {
+    let rows = tx.fetch(&RECONSIDERED, args![]).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.time(1)?))).collect()
 }
 
 /// The groups, of those that were tried for, that score live, and their versions.

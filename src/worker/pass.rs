@@ -303,6 +303,13 @@ impl Worker {
                 () = cancel.cancelled() => return Ok(()),
                 _ = renewal.tick() => {
                     self.renew(work).await;
+                    // A backlog that never ends must not keep those waiting whose worker died.
+                    if self.store.has_expired(project, self.clock.now()).await? {
+                        tokio::select! {
+                            () = cancel.cancelled() => return Ok(()),
+                            taken = self.take_over(project, work) => taken?,
+                        }
+                    }
                     continue;
                 }
                 permits = self.permits() => permits,
@@ -363,6 +370,20 @@ impl Worker {
                 Err(error)
             }
         }
+    }
+
+    /// Lets what is in work end, and takes expired leases over one by one, for as long as a third of the time between two renewals:
+    /// the backlog is to go on too.
+    async fn take_over(self: &Arc<Self>, project: Option<&ProjectId>, work: &mut InWork) -> Result<(), StoreError> {
+        self.drain(work).await;
+        let (since, share) = (stopwatch(), self.renewal().period() / 3);
+        while self.start_alone(project, work).await? {
+            self.drain(work).await;
+            if since.elapsed() >= share {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Takes one expired lease over, with every place of this process held for it: if the process dies now, it is that

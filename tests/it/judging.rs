@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use afterword::clock::Clock as _;
 use afterword::domain::judge::{Model, ModelTable};
 use afterword::domain::retry::Backoff;
 use afterword::domain::time::Micros;
 use afterword::scorers::Limits;
 use afterword::scorers::judge::JudgeSettings;
-use afterword::store::DailyLimits;
+use afterword::store::{Caps, DailyLimits};
+use afterword::worker::WorkerSettings;
 use serde_json::{Value, json};
 
+use crate::store::ctx::PLAN;
 use crate::support::judge::{Judge, Reply};
 use crate::support::postgres;
 use crate::support::server::{Plan, Server, refused, worker_settings};
@@ -313,4 +316,39 @@ async fn cheap_gates_that_failed_spare_the_judges_where_a_group_wants_that_and_t
     server.clock.advance(Micros::seconds(60));
     assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 2), "off, all are heard");
     assert_eq!(server.caller.scores("ruder").await[0]["members"][0]["outcome"], "scored");
+}
+
+/// A backlog keeps a worker claiming: what another worker left behind when it died is judged all the same, well before the end.
+#[tokio::test]
+async fn a_dead_workers_session_does_not_wait_until_the_backlog_is_done() {
+    const BACKLOG: usize = 60;
+    let judge_stub = Judge::start(|_| Reply::After(Duration::from_millis(30), Box::new(Reply::Rating(8.0))));
+    // The clock stands still: nothing runs out by itself, and leases are renewed ten times a second.
+    let lease = Micros::millis(300);
+    let worker = WorkerSettings { lease, max_in_flight: 1, claim_batch: 1, ..worker_settings() };
+    let server = Server::planned(Plan { judge: Some(&judge_stub), worker, ..Plan::default() }).await;
+    judged_by_one(&server).await;
+    let two = |name: &str| [(format!("{name}?"), "yes"), (format!("{name}!"), "no")];
+    let talk = async |name: &str| {
+        let turns = two(name);
+        let turns: Vec<(&str, &str)> = turns.iter().map(|(input, output)| (input.as_str(), *output)).collect();
+        say(&server, name, &turns).await;
+    };
+    talk("dead").await;
+    server.clock.advance(Micros::seconds(60));
+    let now = server.clock.now();
+    while server.store.reconsider(now, 100).await.unwrap() {}
+    assert_eq!(server.store.plan(None, now, now, PLAN, None).await.unwrap().wanted, 1);
+    let until = now + Micros::seconds(1);
+    assert_eq!(server.store.claim(None, "dead", 1, now, until, Caps::default()).await.unwrap().len(), 1);
+    for n in 0..BACKLOG {
+        talk(&format!("session {n}")).await;
+    }
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!(server.caller.sweep().await, BACKLOG as u64 + 1);
+    let requests = judge_stub.requests();
+    let about = |request: &Value| request["messages"][1]["content"].as_str().unwrap().contains("dead?");
+    let place = requests.iter().position(about).expect("it was judged");
+    assert_eq!(requests.len(), BACKLOG + 1);
+    assert!(place < BACKLOG - 10, "it was number {place} of {}", requests.len());
 }

@@ -1,4 +1,4 @@
-//! OpenTelemetry's own instrumentation of the OpenAI client: what it really sends is stored and judged.
+//! Applications under real instrumentation: what it sends is stored and judged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,13 @@ const A_CALL_AN_EVENT: &[&str] = &[
     "opentelemetry-util-genai==1.0b0",
 ];
 
+const AGENTS: &[&str] = &[
+    "openai-agents==0.24.0",
+    "openinference-instrumentation-openai-agents==2.6.0",
+    "opentelemetry-sdk==1.45.2",
+    "opentelemetry-exporter-otlp-proto-http==1.45.2",
+];
+
 /// The model that the application asks.
 fn model() -> Judge {
     Judge::start(|request| {
@@ -38,7 +45,7 @@ fn model() -> Judge {
 }
 
 /// Runs the application, then judges what it sent. `environment` is how people tell the instrumentation what to send.
-async fn judged(pins: &'static [&'static str], environment: &[(&str, &str)]) {
+async fn judged(script: &str, pins: &'static [&'static str], environment: &[(&str, &str)]) {
     let Some(interpreter) = tokio::task::spawn_blocking(|| python::interpreter(pins)).await.unwrap() else { return };
     let (judge, model) = (Judge::start(|_| Reply::Rating(8.0)), model());
     let clock = Arc::new(SystemClock::default());
@@ -53,7 +60,7 @@ async fn judged(pins: &'static [&'static str], environment: &[(&str, &str)]) {
     assert_eq!(server.caller.post("/agent-monitoring/scorer-groups", &group).await.0, 201);
 
     let ended = Command::new(interpreter)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client/otel.py"))
+        .arg(format!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client/{}"), script))
         .env("ORIGIN", &server.origin)
         .env("API_KEY", &server.caller.key)
         .env("MODEL", model.base_url())
@@ -92,15 +99,20 @@ const NEW_FORM: (&str, &str) = ("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_
 
 #[tokio::test]
 async fn a_conversation_told_in_one_event_a_message_is_judged() {
-    judged(A_MESSAGE_AN_EVENT, &[(CAPTURE, "true")]).await;
+    judged("otel.py", A_MESSAGE_AN_EVENT, &[(CAPTURE, "true")]).await;
 }
 
 #[tokio::test]
 async fn a_conversation_told_in_one_event_a_call_is_judged() {
-    judged(A_CALL_AN_EVENT, &[NEW_FORM, (CAPTURE, "EVENT_ONLY")]).await;
+    judged("otel.py", A_CALL_AN_EVENT, &[NEW_FORM, (CAPTURE, "EVENT_ONLY")]).await;
 }
 
 #[tokio::test]
 async fn a_conversation_told_on_the_span_and_in_an_event_is_judged_on_it_once() {
-    judged(A_CALL_AN_EVENT, &[NEW_FORM, (CAPTURE, "SPAN_AND_EVENT")]).await;
+    judged("otel.py", A_CALL_AN_EVENT, &[NEW_FORM, (CAPTURE, "SPAN_AND_EVENT")]).await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_root_spans_say_nothing_is_judged_on_what_was_asked() {
+    judged("openai_agents.py", AGENTS, &[]).await;
 }

@@ -58,6 +58,36 @@ async fn goes_on_and_on(database: Option<String>) {
     assert_eq!(server.caller.sweep().await, 0);
 }
 
+/// A client that sends its spans again and again with more in them leaves none from the beginning.
+async fn grows_old_by_spans_sent_again(database: Option<String>) {
+    let worker = WorkerSettings { max_session_age: Micros::seconds(HOUR), ..worker_settings() };
+    let server = Server::planned(Plan { database, worker, ..Plan::default() }).await;
+    group(&server).await;
+    for round in 0..14 {
+        for turn in 0..2 {
+            let span = json!({"name": "helper", "session_id": "s", "span_id": format!("s-{turn}"),
+                              "input": "asks", "output": format!("an answer of {round} words"),
+                              "started_at_unix_nano": "1767225600000000000", "latency_ms": 1_000 * (round + 1)});
+            server.caller.store(&span).await;
+        }
+        server.caller.sweep().await;
+        server.clock.advance(Micros::seconds(300));
+    }
+    assert_eq!(told(&server.caller.scores("s").await), [(2, true)], "after one hour");
+}
+
+#[tokio::test]
+async fn a_session_whose_spans_are_sent_again_and_again_grows_old_on_sqlite() {
+    grows_old_by_spans_sent_again(None).await;
+}
+
+#[tokio::test]
+async fn a_session_whose_spans_are_sent_again_and_again_grows_old_on_postgresql() {
+    if let Some(database) = postgres::database() {
+        grows_old_by_spans_sent_again(Some(database)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_session_that_never_becomes_quiet_is_judged_in_between_on_sqlite() {
     goes_on_and_on(None).await;
