@@ -171,25 +171,21 @@ impl App {
 
 impl App {
     /// The re-sweeps that the configuration schedules.
-    ///
-    /// # Errors
-    /// [`StoreError`] where their projects can't be found.
-    pub async fn scheduled_resweeps(&self) -> Result<Vec<Scheduled>, StoreError> {
+    pub fn scheduled_resweeps(&self) -> Vec<Scheduled> {
         let mut scheduled = Vec::new();
         for one in &self.config.resweep.scheduled {
-            let project = self.store.project_named(&one.project, self.clock.now()).await?.id;
             // Checked when the configuration was loaded.
             let Ok(order) = one.order() else { continue };
             scheduled.push(Scheduled {
                 name: one.name.clone(),
                 schedule: one.schedule.clone(),
-                project,
+                project: one.project.clone(),
                 group: GroupId::trusted(one.group.clone()),
                 window: one.window,
                 order,
             });
         }
-        Ok(scheduled)
+        scheduled
     }
 }
 

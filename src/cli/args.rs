@@ -110,6 +110,8 @@ pub enum Command {
     #[command(subcommand, visible_alias = "keys")]
     Key(KeyCommand),
     /// Show it all on bundled conversations: no network, no key, no server
+    ///
+    /// A judge that the configuration names is asked too, once for each conversation.
     Demo(DemoArgs),
     /// Measure this machine with made-up data
     #[command(subcommand)]
@@ -141,9 +143,9 @@ pub struct ExplainArgs {
     /// The session's id
     #[arg(value_parser = SessionId::parse)]
     pub session: SessionId,
-    /// Only this scorer group
-    #[arg(long, value_name = "ID", value_parser = GroupId::parse)]
-    pub group: Option<GroupId>,
+    /// Only this scorer group, by id or by name
+    #[arg(long, value_name = "G")]
+    pub group: Option<String>,
     /// The project the session belongs to
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,

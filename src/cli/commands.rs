@@ -79,15 +79,20 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Pause(_)
         | Command::Resume(_)
         | Command::Migrate
-        | Command::Key(_) => match App::open(config).await {
-            Ok(app) => {
-                let store = app.store.clone();
-                let code = Box::pin(run_on(command, app, style)).await;
-                store.close().await;
-                code
+        | Command::Key(_) => {
+            let database = config.database.url.to_string();
+            match App::open(config).await {
+                Ok(app) => {
+                    let store = app.store.clone();
+                    let code = Box::pin(run_on(command, app, style)).await;
+                    store.close().await;
+                    code
+                }
+                // Where the setting itself is at fault, the error has named it.
+                Err(error @ StoreError::BadUrl(_)) => fail(ExitCode::Database, &error),
+                Err(error) => fail(ExitCode::Database, &format!("{error} (database.url is {database})")),
             }
-            Err(error) => fail(ExitCode::Database, &error),
-        },
+        }
     }
 }
 

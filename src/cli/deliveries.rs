@@ -3,6 +3,7 @@
 use anyhow::{anyhow, bail};
 
 use super::args::{DeliveriesCommand, ReceiversCommand};
+use super::named;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use crate::app::App;
@@ -18,7 +19,7 @@ pub(super) async fn deliveries(app: &App, command: &DeliveriesCommand, style: St
     let now = app.clock.now();
     match command {
         DeliveriesCommand::List(args) => {
-            let project = app.store.project_named(&args.project, now).await?.id;
+            let project = named::project(app, &args.project).await?;
             let filter = DeliveryFilter {
                 receiver: args.receiver.clone().unwrap_or_default(),
                 state: args.state.clone().unwrap_or_default(),
@@ -48,7 +49,7 @@ pub(super) async fn deliveries(app: &App, command: &DeliveriesCommand, style: St
             Ok(table.render(style))
         }
         DeliveriesCommand::Redeliver(args) => {
-            let project = app.store.project_named(&args.project, now).await?.id;
+            let project = named::project(app, &args.project).await?;
             if let Some(receiver) = &args.dead {
                 let ordered = app.store.redeliver_dead(&project, receiver, now).await?;
                 let ordered = ordered.ok_or_else(|| no_receiver(receiver, &args.project))?;
@@ -76,7 +77,7 @@ pub(super) async fn receivers(app: &App, command: &ReceiversCommand, style: Styl
     let now = app.clock.now();
     match command {
         ReceiversCommand::List(args) => {
-            let project = app.store.project_named(&args.project, now).await?.id;
+            let project = named::project(app, &args.project).await?;
             let mut table = Table::new([
                 Column::text("receiver"),
                 Column::text("name"),
@@ -101,7 +102,7 @@ pub(super) async fn receivers(app: &App, command: &ReceiversCommand, style: Styl
             Ok(table.render(style))
         }
         ReceiversCommand::Test(args) => {
-            let project = app.store.project_named(&args.project, now).await?.id;
+            let project = named::project(app, &args.project).await?;
             let receiver = app.store.receiver(&project, &args.id).await?;
             let receiver = receiver.ok_or_else(|| no_receiver(&args.id, &args.project))?;
             let deliverer = app.deliverer().map_err(|error| anyhow!(error))?;

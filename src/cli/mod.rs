@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod import;
 mod keys;
+mod named;
 mod pause;
 mod preview;
 pub mod progress;

@@ -3,20 +3,20 @@
 use serde_json::json;
 
 use super::args::{DEFAULT_PROJECT, name, rate};
+use super::named;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use crate::app::App;
 use crate::clock::Clock as _;
-use crate::domain::ids::GroupId;
 use crate::domain::period::Period;
 use crate::worker::Worker;
 
 /// Options of `sample preview`.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct PreviewArgs {
-    /// The scorer group
-    #[arg(long, value_name = "ID", value_parser = GroupId::parse)]
-    pub group: GroupId,
+    /// The scorer group, by id or by name
+    #[arg(long, value_name = "G")]
+    pub group: String,
     /// The rate to try, 0 to 1 [default: the group's own]
     #[arg(long, value_name = "R", value_parser = rate, allow_negative_numbers = true)]
     pub rate: Option<f64>,
@@ -43,12 +43,13 @@ pub struct PreviewArgs {
 /// What went wrong, in words.
 pub(super) async fn run(app: &App, worker: &Worker, args: &PreviewArgs, style: Style) -> anyhow::Result<String> {
     let now = app.clock.now();
-    let project = app.store.project_named(&args.project, now).await?.id;
+    let project = named::project(app, &args.project).await?;
+    let group = named::group(app, &project, &args.group).await?;
     let period = Period::read(args.from.as_deref(), args.to.as_deref(), now).map_err(anyhow::Error::msg)?;
-    let preview = worker.preview(&project, &args.group, period, args.rate, args.list).await?;
+    let preview = worker.preview(&project, &group, period, args.rate, args.list).await?;
     if args.json {
         let answer = json!({
-            "groupId": args.group, "from": period.from.iso(), "to": period.to.iso(), "preview": preview,
+            "groupId": group, "from": period.from.iso(), "to": period.to.iso(), "preview": preview,
         });
         return Ok(format!("{answer}\n"));
     }

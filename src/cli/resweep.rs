@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{DEFAULT_PROJECT, name};
+use super::named;
 use super::progress::{Progress, Unit};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
@@ -25,9 +26,9 @@ use crate::worker::Worker;
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct ResweepArgs {
-    /// The scorer group that judges again
-    #[arg(long, value_name = "ID", value_parser = GroupId::parse)]
-    pub group: GroupId,
+    /// The scorer group that judges again, by id or by name
+    #[arg(long, value_name = "G")]
+    pub group: String,
     /// The project the sessions belong to
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,
@@ -62,7 +63,7 @@ pub struct ResweepArgs {
     /// The scorecard in place of the group's own
     #[arg(long, value_name = "ID")]
     pub scorecard: Option<String>,
-    /// Why, for those who look at it later
+    /// Why, for those who look at it later; needed for all but --dry-run
     #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
     pub reason: Option<String>,
     /// Only count what it would come to; nothing is spent
@@ -90,14 +91,16 @@ pub(super) async fn run(
     style: Style,
     cancel: &CancellationToken,
 ) -> anyhow::Result<String> {
-    let project = app.store.project_named(&args.project, app.clock.now()).await?.id;
-    let asked = Asked::read(&body(args))?;
+    let project = named::project(app, &args.project).await?;
+    let group = named::group(app, &project, &args.group).await?;
+    let asked = Asked::read(&body(args, &group))?;
+    let of_group = || format!("scorer group \"{}\" of project {}", args.group, args.project);
     if asked.is_dry_run {
-        let estimate = worker.estimate(&project, &asked.group, &asked.order).await?;
+        let estimate = worker.estimate(&project, &asked.group, &asked.order).await.with_context(of_group)?;
         let json = json!({"dryRun": true, "estimate": estimate});
         return Ok(if args.json { format!("{json}\n") } else { estimated(&estimate, style) });
     }
-    let mut row = worker.order(&project, &asked.group, &asked.order).await?;
+    let mut row = worker.order(&project, &asked.group, &asked.order).await.with_context(of_group)?;
     if !args.detach {
         row = follow(app, worker, &project, row, cancel).await?;
     }
@@ -107,9 +110,9 @@ pub(super) async fn run(
     Ok(stands(&row, style))
 }
 
-fn body(args: &ResweepArgs) -> serde_json::Value {
+fn body(args: &ResweepArgs, group: &GroupId) -> serde_json::Value {
     json!({
-        "groupId": args.group, "from": args.from, "to": args.to, "agent": args.agent, "mode": args.mode,
+        "groupId": group, "from": args.from, "to": args.to, "agent": args.agent, "mode": args.mode,
         "sessionIds": (!args.session.is_empty()).then_some(&args.session), "fresh": args.fresh, "force": args.force,
         "signals": args.signals, "limit": args.limit, "scorecardId": args.scorecard, "reason": args.reason, "dryRun": args.dry_run,
     })

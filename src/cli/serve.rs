@@ -1,5 +1,6 @@
 //! `serve` and `work`: until a signal says stop.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
@@ -32,7 +33,12 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
         Err(error) => {
-            let text = format!("can't listen on {address}: {error}. Is another afterword running? See server.listen");
+            let hint = match error.kind() {
+                ErrorKind::AddrInUse => "Is another afterword running?",
+                ErrorKind::PermissionDenied => "Ports below 1024 may need more rights than this user has.",
+                _ => "This machine must have that address.",
+            };
+            let text = format!("can't listen on {address}: {error}. {hint} See server.listen");
             return fail(ExitCode::Failed, &text);
         }
     };
@@ -61,10 +67,7 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
         streams: Arc::new(Semaphore::new(app.config.server.max_streams)),
         rates: Rates::default(),
     });
-    let scheduled = match app.scheduled_resweeps().await {
-        Ok(scheduled) => scheduled,
-        Err(error) => return fail(ExitCode::Database, &error),
-    };
+    let scheduled = app.scheduled_resweeps();
     let ordering = worker::order_on_schedule(Arc::clone(&worker), scheduled, cancel.clone());
     let connections = Connections {
         most: app.config.server.max_connections,
@@ -93,10 +96,7 @@ pub(super) async fn work(app: App, cancel: CancellationToken) -> ExitCode {
         Ok(worker) => worker,
         Err(error) => return fail(ExitCode::Config, &error),
     };
-    let scheduled = match app.scheduled_resweeps().await {
-        Ok(scheduled) => scheduled,
-        Err(error) => return fail(ExitCode::Database, &error),
-    };
+    let scheduled = app.scheduled_resweeps();
     let deliverer = match app.deliverer() {
         Ok(deliverer) => deliverer,
         Err(error) => return fail(ExitCode::Config, &error),

@@ -80,7 +80,9 @@ impl AgentProfile {
         reader.set(&mut self.sample_rate, "sampleRate", "a number between 0 and 1", |value| {
             value.as_f64().filter(|rate| (0.0..=1.0).contains(rate))
         });
-        reader.set(&mut self.channels, "channels", "a list of at most 20 texts of 1-2000 characters", channels);
+        let listed =
+            "a list of at most 20 texts of 1-2000 characters, webhook: followed by an http:// or https:// address";
+        reader.set(&mut self.channels, "channels", listed, channels);
         reader.set(&mut self.retention_days, "retentionDays", "a whole number, 1-3650", |value| {
             whole(value).filter(|days| (1..=3_650).contains(days))
         });
@@ -106,9 +108,17 @@ fn text(value: &Value, most: usize) -> Option<String> {
     (!text.contains(char::is_control)).then(|| text.to_owned())
 }
 
+/// The address that a channel `webhook:` names, where it is one. `None` for channels of another kind.
+pub(super) fn address_of(channel: &str) -> Option<&str> {
+    let url = channel.strip_prefix("webhook:")?.trim();
+    ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme)).then_some(url)
+}
+
 fn channels(value: &Value) -> Option<Vec<String>> {
     let list = value.as_array().filter(|list| list.len() <= MOST_CHANNELS)?;
-    list.iter().map(|channel| text(channel, LONGEST_CHANNEL)).collect()
+    // A webhook that leads nowhere would be shown like any other, and tell nobody anything.
+    let leads_somewhere = |channel: &String| !channel.starts_with("webhook:") || address_of(channel).is_some();
+    list.iter().map(|channel| text(channel, LONGEST_CHANNEL).filter(leads_somewhere)).collect()
 }
 
 fn map(value: &Value) -> Option<Map<String, Value>> {
@@ -139,5 +149,15 @@ mod tests {
         let problems = AgentProfile::default().patched(&patch).expect_err("all wrong").to_string();
         assert_eq!(problems.split("; ").count(), 8, "{problems}");
         assert!(AgentProfile::default().patched(&json!([])).is_err());
+        for (channel, is_taken) in [
+            ("webhook:https://a.example/x", true),
+            ("webhook: http://a.example", true),
+            ("email:desk@a.example", true),
+            ("webhook:a.example/x", false),
+            ("webhook:", false),
+        ] {
+            let read = AgentProfile::default().patched(&json!({"channels": [channel]}));
+            assert_eq!(read.is_ok(), is_taken, "{channel}");
+        }
     }
 }

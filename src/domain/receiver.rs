@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::agent_profile::address_of;
 use super::event::{Event, EventType};
 use super::group::Severity;
 use super::ids::check_id;
@@ -77,9 +78,7 @@ impl ReceiverSpec {
     /// The receiver that a channel of an agent's profile asks for, `webhook:` and an address: the documented JSON of all the
     /// agent's events. `None` for a channel of another kind.
     pub fn of_channel(agent: &str, channel: &str) -> Option<Self> {
-        let url = channel.strip_prefix("webhook:")?.trim();
-        let is_address = url.starts_with("https://") || url.starts_with("http://");
-        is_address.then(|| Self {
+        address_of(channel).map(|url| Self {
             name: format!("Channel of agent {agent}").chars().take(200).collect(),
             kind: ReceiverKind::Generic,
             url: url.to_owned(),

@@ -99,7 +99,8 @@ impl Asked {
         if words.contains(&value) {
             return Ok(value.to_owned());
         }
-        Err(ApiError::bad_request(format!("{name} must be one of: {}", words.join(", "))))
+        let said: Vec<&str> = words.iter().copied().filter(|word| !word.is_empty()).collect();
+        Err(ApiError::bad_request(format!("{name} must be one of: {}", said.join(", "))))
     }
 
     /// A parameter that is a rating, 0-10.

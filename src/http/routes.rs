@@ -155,6 +155,8 @@ fn catalogue() -> Table {
         .delete(Manage, "/agent-monitoring/custom-evaluators/{id}", custom::remove)
         .get(Read, "/agent-monitoring/custom-evaluators/{id}/events", custom::events)
         .get(Read, "/agent-monitoring/custom-evaluators/{id}/versions", custom::versions)
+        .get(Read, "/custom-agent-evaluations/evaluation-settings", evaluation_settings::list)
+        .create(Manage, "/custom-agent-evaluations/evaluation-settings", evaluation_settings::create)
         .get(Read, "/custom-agent-evaluations/evaluation-settings/{id}", evaluation_settings::read)
         .get(Read, "/agent-monitoring/scorer-groups", groups::list)
         .create(Manage, "/agent-monitoring/scorer-groups", groups::create)

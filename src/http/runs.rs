@@ -33,7 +33,7 @@ impl From<RunError> for ApiError {
     fn from(error: RunError) -> Self {
         match error {
             RunError::NoDataset | RunError::NoRun => Self::not_found(error.to_string()),
-            RunError::NoGrading(_) => Self::bad_request(error.to_string()),
+            RunError::NoGrading(_) | RunError::NoSplit(_) => Self::bad_request(error.to_string()),
             RunError::Over(_) | RunError::NotOver => Self::conflict(error.to_string()),
             RunError::Store(error) => error.into(),
         }
@@ -243,8 +243,10 @@ fn gate_order(asked: &Asked) -> Result<GateOrder, ApiError> {
             Some(parsed.ok_or_else(|| ApiError::bad_request("maxUnscored must be a whole number from 0"))?)
         }
     };
-    let is_set = |name: &str| asked.get(name) == Some("true");
-    let no_regression = is_set("noRegression").then_some(tolerance);
+    // Any other word than these would leave a check out of the gate without a word.
+    let is_set = |name: &str| asked.one_of(name, &["false", "true"]).map(|word| word == "true");
+    let no_regression = is_set("noRegression")?.then_some(tolerance);
+    let record = is_set("record")?;
     let checks = Checks { fail_under, no_regression, max_unscored };
     if checks.is_empty() {
         return Err(ApiError::bad_request(
@@ -253,7 +255,7 @@ fn gate_order(asked: &Asked) -> Result<GateOrder, ApiError> {
     }
     let text = |name: &str| asked.get(name).map(str::to_owned);
     let caller = text("caller").map(|caller| caller.chars().take(200).collect());
-    Ok(GateOrder { checks, scorer: text("scorer"), record: is_set("record"), caller })
+    Ok(GateOrder { checks, scorer: text("scorer"), record, caller })
 }
 
 /// The gates of a project.

@@ -93,7 +93,7 @@ impl<'a, 'b> Asking<'a, 'b> {
         match attempt.heard {
             Heard::Unavailable { why, retry_after } => return self.unavailable(pass, why, retry_after).await,
             Heard::Unauthorised { why } => {
-                self.retry_after = Some(pass.unauthorised());
+                self.retry_after = Some(pass.unauthorised(&why));
                 return end(Outcome::failed_for_now(why), Trouble::Unauthorised);
             }
             _ => pass.answered(),
@@ -115,10 +115,10 @@ impl<'a, 'b> Asking<'a, 'b> {
                 self.other_forms += 1;
                 // There are four forms to learn; an endpoint that goes on refusing does not take any.
                 let why = "the judge endpoint takes no form of request that is known here";
-                if self.other_forms > 4 { end(Outcome::failed(why), Trouble::Rejected) } else { None }
+                if self.other_forms > 4 { self.failed_for_good(why, Trouble::Rejected) } else { None }
             }
             Heard::Rejected { why } | Heard::Unavailable { why, .. } | Heard::Unauthorised { why } => {
-                end(Outcome::failed(why), Trouble::Rejected)
+                self.failed_for_good(&why, Trouble::Rejected)
             }
         }
     }
@@ -132,7 +132,8 @@ impl<'a, 'b> Asking<'a, 'b> {
                     return Ok(pass);
                 }
                 Err(Admission::Open(wait)) => {
-                    return Err(self.held(wait, "nothing is asked for now, since its circuit is open"));
+                    let why = format!("nothing is asked for now, since its circuit is open: {}", self.lane.why_open());
+                    return Err(self.held(wait, &why));
                 }
                 Err(Admission::Quiet(wait)) => (wait, "it asked to be left alone for a while"),
                 Err(Admission::Paced(wait)) if self.began.is_none() => (wait.min(self.left()), ""),
@@ -211,17 +212,23 @@ impl<'a, 'b> Asking<'a, 'b> {
         if cut_by_length {
             self.name_last("cut");
             if self.doubled {
-                let outcome = Outcome::failed("the judge's reply was cut by length, even with twice the room");
-                return end(outcome, Trouble::Unreadable);
+                let why = "the judge's reply was cut by length, even with twice the room";
+                return self.failed_for_good(why, Trouble::Unreadable);
             }
             self.doubled = true;
             return None;
         }
         if self.repairing.is_some() {
-            return end(Outcome::failed(format!("the judge's reply could not be read: {why}")), Trouble::Unreadable);
+            return self.failed_for_good(&format!("the judge's reply could not be read: {why}"), Trouble::Unreadable);
         }
         self.repairing = Some(why);
         None
+    }
+
+    /// Ends with a failure that no repetition changes.
+    fn failed_for_good(&self, why: &str, trouble: Trouble) -> Step {
+        self.lane.failed_for_good(why);
+        end(Outcome::failed(why), trouble)
     }
 
     /// Waits until the next attempt, or ends where there is none left or no time for it.
@@ -231,7 +238,7 @@ impl<'a, 'b> Asking<'a, 'b> {
         self.retry_after = asked;
         let wait = asked.unwrap_or_else(|| self.settings.backoff.after(self.unavailable, self.entropy.unit()).to_std());
         if is_open || self.unavailable >= self.settings.max_attempts || wait >= self.left() {
-            self.lane.gave_up();
+            self.lane.gave_up(&why);
             return end(Outcome::failed_for_now(why), Trouble::Unavailable);
         }
         tokio::time::sleep(wait).await;

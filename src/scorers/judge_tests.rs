@@ -445,7 +445,13 @@ async fn a_key_that_is_not_accepted_opens_the_circuit_at_once() {
     for _ in 0..3 {
         let next = asked(&client).await;
         assert_eq!((next.trouble, next.calls.len()), (Some(Trouble::Held), 0));
-        assert!(next.judgement.outcome.reason().is_some_and(|why| why.contains("circuit is open")), "{next:?}");
+        assert!(
+            next.judgement
+                .outcome
+                .reason()
+                .is_some_and(|why| why.contains("circuit is open: the judge endpoint did not accept")),
+            "{next:?}"
+        );
     }
     assert_eq!(bodies(&server).await.len(), 1);
 }

@@ -39,6 +39,8 @@ impl Default for Limits {
 const LONGEST_QUIET: Duration = Duration::from_hours(1);
 /// How long others wait for the one call that tries an open circuit.
 const TRIAL: Duration = Duration::from_secs(5);
+/// How often a model that fails for good is told of at the most: each session that it is asked about fails alike.
+const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// The lanes of one endpoint, one a model.
 pub(super) struct Limiter {
@@ -98,7 +100,11 @@ struct State {
     failures: u32,
     openings: u32,
     open_until: Option<Duration>,
+    /// Why the circuit was opened.
+    why: String,
     on_trial: bool,
+    /// When it was last told that questions fail for good.
+    told_at: Option<Duration>,
 }
 
 /// The permission of one call. Dropped without a word on how it went, it leaves the circuit as it was.
@@ -128,19 +134,34 @@ impl Lane {
         }
     }
 
-    /// A question got no answer, however often it was asked.
-    pub(super) fn gave_up(&self) {
+    /// A question got no answer, however often it was asked; `why` is what came of it last.
+    pub(super) fn gave_up(&self, why: &str) {
         let mut state = self.state();
         let before = state.openings;
         state.gave_up(self.began.elapsed(), self.limits);
-        self.tell(state.openings > before, "it does not answer");
+        if state.openings > before {
+            self.opened(&mut state, why);
+        }
+    }
+
+    /// A question was answered in a way that no repetition changes: the verdict is composed without this judge. An operator
+    /// should know, since a wrong name of a model looks like this.
+    pub(super) fn failed_for_good(&self, why: &str) {
+        if self.state().may_tell(self.began.elapsed()) {
+            tracing::warn!(model = %self.model, why, "judging fails for good: verdicts are composed without the judges of this model; told once a minute");
+        }
+    }
+
+    /// Why the circuit is open.
+    pub(super) fn why_open(&self) -> String {
+        self.state().why.clone()
     }
 
     /// An operator should know: until the circuit closes, sessions wait.
-    fn tell(&self, opened: bool, why: &str) {
-        if opened {
-            tracing::warn!(model = %self.model, "the judge endpoint is asked nothing for a while: {why}; sessions wait for it");
-        }
+    fn opened(&self, state: &mut State, why: &str) {
+        why.clone_into(&mut state.why);
+        let pause = state.open_until.and_then(|until| left(until, self.began.elapsed())).unwrap_or_default();
+        tracing::warn!(model = %self.model, why, "the judge endpoint is asked nothing for {:.0} s; sessions wait for it", pause.as_secs_f64());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -154,12 +175,14 @@ impl Pass<'_> {
         self.lane.state().answered();
     }
 
-    /// The key was not accepted: answers how long the circuit is open now.
-    pub(super) fn unauthorised(self) -> Duration {
+    /// The key was not accepted, as `why` says: answers how long the circuit is open now.
+    pub(super) fn unauthorised(self, why: &str) -> Duration {
         let mut state = self.lane.state();
         let before = state.openings;
         let pause = state.open(self.lane.began.elapsed(), self.lane.limits);
-        self.lane.tell(state.openings > before, "it does not accept the API key");
+        if state.openings > before {
+            self.lane.opened(&mut state, why);
+        }
         pause
     }
 
@@ -213,6 +236,15 @@ impl State {
         let is_trial = self.open_until.is_some();
         self.on_trial = is_trial;
         Admission::Go { is_trial }
+    }
+
+    /// Whether a failure for good is told of, or was a moment ago.
+    fn may_tell(&mut self, now: Duration) -> bool {
+        let may = self.told_at.is_none_or(|at| now.saturating_sub(at) >= TOLD_EVERY);
+        if may {
+            self.told_at = Some(now);
+        }
+        may
     }
 
     fn answered(&mut self) {
@@ -308,12 +340,19 @@ mod tests {
     }
 
     #[test]
+    fn failures_for_good_are_told_once_a_minute() {
+        let mut state = State::default();
+        assert_eq!([0, 1, 59, 60, 61, 120].map(|now| state.may_tell(at(now))), [true, false, false, true, false, true]);
+    }
+
+    #[test]
     fn a_trial_that_is_dropped_lets_another_try() {
         let at_once = Backoff { first: Micros::ZERO, longest: Micros::ZERO };
         let lane = lane(Limits { circuit_pause: at_once, ..LIMITS });
         let lane = Lane { limits: Limits { requests_per_minute: 0, ..lane.limits }, ..lane };
         let Ok(pass) = lane.admit() else { panic!("it begins closed") };
-        pass.unauthorised();
+        pass.unauthorised("no such key");
+        assert_eq!(lane.why_open(), "no such key");
         let Ok(trial) = lane.admit() else { panic!("the pause is over") };
         assert_eq!(lane.admit().err(), Some(Admission::Open(TRIAL)));
         drop(trial);

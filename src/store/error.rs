@@ -6,16 +6,20 @@ use sqlx::error::DatabaseError;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database could not be reached, or the connection broke.
-    #[error("the database can't be reached: {0}. Check database.url and that the server runs")]
+    #[error(
+        "the database can't be reached: {0}. Check database.url, and that its server runs or that its file can be opened"
+    )]
     Unreachable(String),
     /// Another writer was in the way; the same operation may succeed when it is tried again.
     #[error("the database was busy with another writer: {0}")]
     Conflict(String),
-    /// No connection came free in time: more is asked of the database than it answers.
+    /// There was no connection to use in time. The pool goes on trying where the server refuses it, and so can't tell a server
+    /// that is down from one that is asked too much.
     #[error(
-        "the database is too busy: {0}. Try again; if it goes on, see database.max_connections and database.busy_timeout"
+        "no connection to the database within database.busy_timeout: it is down or can't be reached (database.url), or all \
+         of database.max_connections are in use"
     )]
-    Busy(String),
+    NoConnection,
     /// The database can't be written.
     #[error("the database is read-only: {0}. Check the file's permissions, or that this is not a standby server")]
     ReadOnly(String),
@@ -46,7 +50,10 @@ impl StoreError {
 
     /// Whether it is the surroundings that are at fault, so that a later try may succeed.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Conflict(_) | Self::Busy(_) | Self::ReadOnly(_) | Self::Full(_))
+        matches!(
+            self,
+            Self::Unreachable(_) | Self::Conflict(_) | Self::NoConnection | Self::ReadOnly(_) | Self::Full(_)
+        )
     }
 }
 
@@ -54,7 +61,7 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match &error {
             sqlx::Error::Database(answer) => classify(answer.as_ref()),
-            sqlx::Error::PoolTimedOut => Self::Busy(error.to_string()),
+            sqlx::Error::PoolTimedOut => Self::NoConnection,
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
                 Self::Unreachable(error.to_string())
             }
@@ -103,5 +110,23 @@ fn classify(answer: &dyn DatabaseError) -> StoreError {
         Ok(11) => StoreError::Corrupt(text),
         Ok(13) => StoreError::Full(text),
         _ => StoreError::Refused(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_down_is_not_told_as_one_that_is_busy_alone() {
+        // The pool answers so in both cases: it goes on trying where the connection is refused.
+        let error = StoreError::from(sqlx::Error::PoolTimedOut);
+        assert!(error.is_outage());
+        let text = error.to_string();
+        for part in
+            ["it is down or can't be reached (database.url)", "database.max_connections", "database.busy_timeout"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -29,6 +29,9 @@ pub enum RunError {
     /// What was named to grade it is not there.
     #[error("{0}")]
     NoGrading(String),
+    /// No case of the dataset is in the split.
+    #[error("split: no case of the dataset is in the split \"{0}\"")]
+    NoSplit(String),
     /// It takes no more rows.
     #[error("Run is already in a terminal state ({}); start another run", .0.as_str())]
     Over(RunState),
@@ -78,6 +81,11 @@ impl Worker {
     /// [`RunError`].
     pub async fn order_run(&self, project: &ProjectId, order: &RunOrder) -> Result<SavedRun, RunError> {
         let dataset = self.store.dataset(project, &order.dataset).await?.ok_or(RunError::NoDataset)?;
+        if let Some(split) = order.split.as_deref()
+            && !dataset.spec.cases().iter().any(|case| case.is_in(Some(split)))
+        {
+            return Err(RunError::NoSplit(split.to_owned()));
+        }
         let grading = self.store.grading(project, order, &dataset.spec).await??;
         let spec = RunSpec {
             grading,

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::schedule::Schedule;
-use crate::domain::ids::{GroupId, ProjectId};
+use crate::domain::ids::GroupId;
 use crate::domain::resweep::Order;
 use crate::domain::time::{Micros, Timestamp};
 
@@ -18,8 +18,8 @@ pub struct Scheduled {
     pub name: String,
     /// When it is ordered.
     pub schedule: Schedule,
-    /// The project.
-    pub project: ProjectId,
+    /// The project's name, looked up at each moment: it may be made later.
+    pub project: String,
     /// The group that judges again.
     pub group: GroupId,
     /// How far back from then sessions had their last turn.
@@ -50,11 +50,18 @@ async fn order_one(worker: &Worker, one: &Scheduled, cancel: &CancellationToken)
         }
         let order =
             Order { from: Some(moment + Micros::new(-one.window.get())), to: Some(moment), ..one.order.clone() };
-        match worker.order_as(&one.project, &one.id_at(moment), &one.group, &order).await {
+        match order_at(worker, one, moment, &order).await {
             Ok(true) => tracing::info!(name = %one.name, group = %one.group, "a scheduled re-sweep was ordered"),
             Ok(false) => tracing::debug!(name = %one.name, "another worker ordered the scheduled re-sweep"),
-            Err(error) => tracing::warn!(name = %one.name, group = %one.group, %error,
+            Err(error) => tracing::warn!(name = %one.name, project = one.project, group = %one.group, error,
                 "a scheduled re-sweep could not be ordered; the next one is at its next moment"),
         }
     }
+}
+
+async fn order_at(worker: &Worker, one: &Scheduled, moment: Timestamp, order: &Order) -> Result<bool, String> {
+    let known = worker.store.known_project(&one.project).await.map_err(|error| error.to_string())?;
+    let project = known.ok_or_else(|| format!("there is no project \"{}\"", one.project))?.id;
+    let ordered = worker.order_as(&project, &one.id_at(moment), &one.group, order).await;
+    ordered.map_err(|error| error.to_string())
 }

@@ -60,6 +60,7 @@ fn a_database_that_can_t_be_reached_is_told_with_the_setting_to_check() {
     {
         let ended = Program::on(url.to_owned()).run(["migrate"]).with_code(code);
         assert!(ended.err.contains("database.url"), "{url}: {}", ended.err);
+        assert!(code == 3 || ended.err.contains(url), "{url}: {}", ended.err);
     }
 }
 
@@ -142,6 +143,63 @@ async fn explain_names_the_agent_that_a_group_does_not_select() {
     let expected = json!({"groupId": group, "groupName": "Billing only", "decision": "other_agent", "text": told,
                           "agent": {"id": "desk", "name": "desk"}, "selected": ["billing"]});
     assert_eq!(answer, json!({"sessionId": "one", "groups": [expected]}));
+}
+
+#[tokio::test]
+async fn a_project_that_is_not_there_is_told_and_never_made() {
+    let program = Program::on_sqlite();
+    program.file("one.jsonl", chat("one", 2));
+    program.run(["import", "one.jsonl"]).with_code(0);
+    for command in [
+        &["explain", "one"][..],
+        &["deliveries", "list"],
+        &["deliveries", "redeliver", "msg_1"],
+        &["receivers", "list"],
+        &["receivers", "test", "r"],
+        &["pause", "g"],
+        &["resume", "g"],
+        &["resweep", "--group", "g", "--dry-run"],
+        &["sample", "preview", "--group", "g"],
+        &["summary", "--group", "g"],
+        &["key", "list"],
+    ] {
+        let ended = program.run([command, &["--project", "Typo"]].concat()).with_code(1);
+        assert!(ended.out.is_empty(), "{command:?}: {}", ended.out);
+        assert!(ended.err.contains("there is no project \"Typo\""), "{command:?}: {}", ended.err);
+    }
+    let store = program.store().await;
+    assert!(store.known_project("Typo").await.unwrap().is_none());
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_group_is_named_by_its_name_too_where_only_one_has_it() {
+    let program = Program::on_sqlite();
+    program.file("one.jsonl", chat("one", 2));
+    program.run(["import", "one.jsonl"]).with_code(0);
+    let store = program.store().await;
+    let project = store.project_named("Default", Timestamp::EARLIEST).await.unwrap().id;
+    let mut ids = Vec::new();
+    for name in ["Support quality", "Twice", "Twice"] {
+        let spec = live_with(name, "j", |online| online.idle_seconds = 0);
+        ids.push(store.create_group(&project, &spec, Timestamp::EARLIEST, Timestamp::EARLIEST).await.unwrap().id);
+    }
+    store.close().await;
+    let paused = program.run(["pause", "Support quality"]).with_code(0);
+    assert!(paused.out.contains(&format!("Go on with: afterword resume {}", ids[0])), "{}", paused.out);
+    program.run(["pause", "Support quality", "--reason", ""]).with_code(2);
+    let resumed = program.run(["resume", ids[0].as_str()]).with_code(0);
+    assert!(resumed.out.contains("goes on"), "{}", resumed.out);
+    program.run(["sample", "preview", "--group", "Support quality"]).with_code(0);
+    program.run(["resweep", "--group", "Support quality", "--dry-run"]).with_code(0);
+    let explained = program.run(["explain", "one", "--group", "Support quality"]).with_code(0);
+    assert_eq!(explained.rows().len(), 2, "{}", explained.out);
+    let several = program.run(["pause", "Twice"]).with_code(1);
+    assert!(several.err.contains("name one by its id") && several.err.contains(ids[2].as_str()), "{}", several.err);
+    for command in [&["pause", "Nobody"][..], &["explain", "one", "--group", "Nobody"]] {
+        let none = program.run(command).with_code(1);
+        assert!(none.err.contains("project Default has no scorer group"), "{}", none.err);
+    }
 }
 
 #[test]

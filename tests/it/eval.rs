@@ -106,13 +106,17 @@ async fn what_can_t_be_evaluated_is_told_before_anything_is_asked() {
     group(&program, &["polite"]).await;
     program.file("cases.jsonl", CASES);
     program.file("some.jsonl", "{\"id\": \"a\", \"answer\": \"x\"}\n");
+    program.file("all.jsonl", "{\"answer\": \"x\"}\n{\"answer\": \"y\"}\n{\"answer\": \"z\"}\n");
     program.file("odd.jsonl", "{\"id\": \"nobody\", \"answer\": \"x\"}\n");
     for (more, part) in [
-        (vec!["--answers", "some.jsonl"], "no answer to the cases 2, 3"),
+        (vec!["--answers", "some.jsonl"], "no answer to 2 of the 3 cases: b, c"),
         (vec!["--answers", "odd.jsonl"], "line 1: no case has that id or query"),
         (vec!["--answers", "gone.jsonl"], "gone.jsonl can't be read"),
-        (vec!["--answers", "some.jsonl", "--split", "none"], "no case is in the split \"none\""),
-        (vec!["--answers", "some.jsonl", "--resume", "r"], "no answer to the cases"),
+        (vec!["--answers", "some.jsonl", "--split", "none"], "no case of the dataset is in the split \"none\""),
+        (vec!["--answers", "some.jsonl", "--resume", "r"], "no answer to 2 of the 3 cases"),
+        (vec!["--answers", "all.jsonl", "--junit", "no/such/folder/r.xml"], "no/such/folder/r.xml can't be written"),
+        (vec!["--answers", "all.jsonl", "--scorer", "Nobody", "--fail-under", "1"], "it has: Bar (group)"),
+        (vec!["--answers", "all.jsonl", "--project", "Typo"], "there is no project \"Typo\""),
     ] {
         let ended = eval(&program, &judge, &more).with_code(1);
         assert!(ended.err.contains(part), "{}", ended.err);
@@ -122,6 +126,9 @@ async fn what_can_t_be_evaluated_is_told_before_anything_is_asked() {
         .with_code(1);
     assert!(other.err.contains("no scorer group \"Nobody\""), "{}", other.err);
     program.run(["eval", "--dataset", "cases.jsonl", "--group", "Bar"]).with_code(2);
+    for wrong in [&["--endpoint", "nowhere"][..], &["--answers", "all.jsonl", "--tolerance", "1"]] {
+        program.run([&["eval", "--dataset", "cases.jsonl", "--group", "Bar"], wrong].concat()).with_code(2);
+    }
     assert_eq!(judge.requests().len(), 0);
 }
 

@@ -86,6 +86,11 @@ async fn what_can_t_be_ordered_is_told() {
     program.run(["resweep", "--group", "g"]).with_code(2);
     program.run(["resweep", "--group", "g", "--reason", "r", "--mode", "some"]).with_code(2);
     let ended = program.run(["resweep", "--group", "g", "--reason", "r"]).with_code(1);
+    assert!(ended.err.contains("there is no project \"Default\""), "{}", ended.err);
+    let store = program.store().await;
+    store.project_named("Default", Timestamp::EARLIEST).await.unwrap();
+    store.close().await;
+    let ended = program.run(["resweep", "--group", "g", "--reason", "r"]).with_code(1);
     assert!(ended.err.contains("Scorer group not found"), "{}", ended.err);
     let ended = program.run(["resweep", "--group", "g", "--reason", "r", "--from", "monday"]).with_code(1);
     assert!(ended.err.contains("from must be a time like"), "{}", ended.err);

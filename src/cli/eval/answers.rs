@@ -39,9 +39,16 @@ impl Answers {
             let missing: Vec<String> = (1..)
                 .zip(lines.iter().zip(&given))
                 .filter(|(_, it)| without(*it))
-                .map(|(n, _)| format!("{n}"))
+                .map(|(n, (line, _))| line.id.clone().unwrap_or_else(|| format!("number {n}")))
                 .collect();
-            ensure!(missing.is_empty(), "{} has no answer to the cases {}", file.display(), missing.join(", "));
+            ensure!(
+                missing.is_empty(),
+                "{} has no answer to {} of the {} cases: {}; an answer that failed is a line with error",
+                file.display(),
+                missing.len(),
+                lines.len(),
+                missing.join(", ")
+            );
             return Ok(Self::Given(given));
         }
         let url = args.endpoint.clone().context("--answers or --endpoint is needed")?;

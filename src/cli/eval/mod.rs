@@ -7,7 +7,7 @@ mod files;
 mod junit;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
@@ -16,6 +16,7 @@ use futures::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{DEFAULT_PROJECT, name};
+use super::named;
 use super::progress::{Progress, Unit};
 use super::terminal::Style;
 use crate::app::App;
@@ -43,7 +44,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     pub answers: Option<PathBuf>,
     /// Where the agent answers: each case is sent as a POST of {"query", ...}
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = address)]
     pub endpoint: Option<String>,
     /// A header to send along with each case, as "Name: value"; may be given more than once
     #[arg(long, value_name = "HEADER", requires = "endpoint")]
@@ -73,7 +74,7 @@ pub struct EvalArgs {
     #[arg(long)]
     pub no_regression: bool,
     /// How far the average may lie below that of the run before
-    #[arg(long, value_name = "RATING", default_value_t = TOLERANCE, value_parser = rating)]
+    #[arg(long, value_name = "RATING", default_value_t = TOLERANCE, value_parser = rating, requires = "no_regression")]
     pub tolerance: f64,
     /// Fail where more rows than this have no score
     #[arg(long, value_name = "N")]
@@ -93,6 +94,11 @@ pub struct EvalArgs {
     /// Print the run as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    let read = reqwest::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    read.map(|_| text.to_owned()).ok_or_else(|| "an address begins with http:// or https://".to_owned())
 }
 
 fn rating(text: &str) -> Result<f64, String> {
@@ -129,14 +135,21 @@ pub(super) async fn run(
     cancel: &CancellationToken,
 ) -> anyhow::Result<Ended> {
     let lines = files::dataset(&args.dataset)?;
+    if let Some(file) = &args.junit {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        ensure!(folder.is_none_or(Path::is_dir), "{} can't be written: its folder does not exist", file.display());
+    }
     let answers = Answers::open(args, &lines)?;
-    let project = app.store.project_named(&args.project, app.clock.now()).await?.id;
+    let project = named::project(app, &args.project).await?;
     let spec = files::spec(&dataset_name(args)?, &lines)?;
     let dataset = app.store.keep_dataset(&project, &spec, app.clock.now()).await?;
     let run = match &args.resume {
         Some(id) => resumed(app, &project, id, &dataset).await?,
         None => ordered(app, worker, &project, args, &dataset).await?,
     };
+    if let Some(scorer) = &args.scorer {
+        run.spec.grading.named(scorer).map_err(anyhow::Error::msg)?;
+    }
     let going = Going { app, worker, project, run, lines };
     going.grade(&answers, args, cancel).await?;
     let rows = app.store.rows_of_run(&going.project, &going.run.id).await?;

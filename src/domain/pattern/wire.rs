@@ -108,8 +108,9 @@ impl<'a> Reader<'a> {
         self.set(&mut spec.sample_rate, "sampleRate", "a number between 0 and 1", |v| {
             v.as_f64().filter(|rate| (0.0..=1.0).contains(rate))
         });
-        self.set(&mut spec.scope_mode, "scopeMode", "text of at most 50 characters", |v| {
-            v.as_str().and_then(|text| bounded(text, 50))
+        // Any other word would read as all: a slip of the pen would watch agents that nobody chose.
+        self.set(&mut spec.scope_mode, "scopeMode", "all or selected", |v| {
+            v.as_str().filter(|mode| matches!(*mode, "all" | "selected")).map(str::to_owned)
         });
         self.set(&mut spec.agent_ids, "agentIds", "a list of at most 1000 ids", |v| {
             let ids = v.as_array().filter(|ids| ids.len() <= 1000)?;

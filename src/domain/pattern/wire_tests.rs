@@ -63,6 +63,7 @@ fn the_texts_are_the_clients_texts() {
         (json!({"excludeTerms": ["x"]}), "Add at least one condition (includeTerms, regex, or semanticPrompt)"),
         (json!({"includeTerms": ["x"], "severity": "bad"}), "severity must be one of: low, medium, high, critical"),
         (json!({"includeTerms": ["x"], "sampleRate": 1.5}), "sampleRate must be a number between 0 and 1"),
+        (json!({"includeTerms": ["x"], "scopeMode": "select"}), "scopeMode must be all or selected"),
     ] {
         let problems = PatternSpec::create(&client_body(&extra)).expect_err("problems");
         assert_eq!(problems.to_string(), text, "{extra}");

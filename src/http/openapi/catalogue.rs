@@ -98,10 +98,22 @@ pub(super) const JUDGES: Resource = Resource {
         .gives(&[(200, "Versions")])
         .fails(&[404]),
         Doc::new(
+            "GET /custom-agent-evaluations/evaluation-settings",
+            "List the judges in the form that dataset runs ask for, newest first",
+        )
+        .asks(PAGE)
+        .gives(&[(200, "Next & {evaluationSettings: [Settings]}")]),
+        Doc::new(
+            "POST /custom-agent-evaluations/evaluation-settings",
+            "Make a judge without live scoring, in the form that dataset runs ask for",
+        )
+        .takes("NewSettings")
+        .gives(&[(201, "Settings")]),
+        Doc::new(
             "GET /custom-agent-evaluations/evaluation-settings/{id}",
             "Read a judge in the form that dataset runs ask for",
         )
-        .gives(&[(200, "{_id: id, name: text, description?: text, createdAt: time}")])
+        .gives(&[(200, "Settings")])
         .fails(&[404]),
     ],
     shapes: &[
@@ -115,6 +127,13 @@ pub(super) const JUDGES: Resource = Resource {
             "Judge",
             "{_id: id, name: text, description?: text, seeded: flag, judge: Rubric, offline: {numberOfRequests: whole, isDefault: \
              flag, status: text}, online: JudgeProfile|null, createdAt: time, updatedAt: time, versionCount: whole}",
+        ),
+        ("Settings", "{_id: id, name: text, description?: text, createdAt: time}"),
+        (
+            "NewSettings",
+            "RubricPatch & {name: text(1..200), description?: text(..2000)|null, numberOfRequests?: any, isDefault?: any, \
+             vectorSimilarity?: any, jaccardSimilarity?: any, bleuScore?: any, rougeScore?: any, sovereigntyIndex?: any, \
+             thresholds?: any, codeScorers?: any}",
         ),
         ("JudgeProfile", "Chosen & {profileId: id}"),
         ("Chosen", "Profile & {scopeMode: 'all'|'selected', agentIds: [text]}"),

@@ -392,6 +392,11 @@ def judge_traces_alone():
     check("its live scoring is paused", paused.online["enabled"] is False and paused.online["sampleRate"] == 1.0, paused)
     older = client.monitor.get_online_evaluator(tone.online_profile_id)
     check("the older form shows the same profile", older.evaluation_settings_id == tone.id and older.enabled is False, older)
+    settings = client.evaluations.settings
+    made = settings.builder(f"Settings {RUN}", acceptance_criteria="Clear.").publish()
+    check("settings made in the older form are a judge", scorers.get(made.id).name == made.name == settings.get(made.id).name, made)
+    check("and are listed", made.id in [listed.id for listed in settings.list()])
+    scorers.delete(made.id)
     detached = scorers.update(tone.id, online=None)
     check("its live scoring is detached", detached.online is None, detached)
     scorers.delete(tone.id)

@@ -119,6 +119,8 @@ async fn a_judge_answers_complete_and_as_evaluation_settings_too() {
     assert_eq!((status, criteria), (200, (&json!(id), &json!("Quality"), &json!(2), &json!("A"))));
     assert_eq!(settings["status"], "published");
     assert_eq!(list(server.caller.get("/agent-monitoring/judge-scorers").await, "judgeScorers"), [expected]);
+    let all = list(server.caller.get("/custom-agent-evaluations/evaluation-settings").await, "evaluationSettings");
+    assert_eq!(all, [settings]);
 
     let online =
         json!({"name": "L", "offline": {"numberOfRequests": null}, "online": {"enabled": false, "severity": "high"}});
@@ -128,6 +130,29 @@ async fn a_judge_answers_complete_and_as_evaluation_settings_too() {
         "alertThreshold": 5, "severity": "high", "scope": "trace", "idleSeconds": 120, "minTurns": 2,
     });
     assert_eq!((&live["online"], &live["offline"]["numberOfRequests"]), (&expected, &json!(1)));
+}
+
+#[tokio::test]
+async fn evaluation_settings_in_the_older_form_make_a_judge_without_live_scoring() {
+    let server = Server::start().await;
+    let body = json!({"name": "Tone", "description": null, "numberOfRequests": 2, "acceptanceCriteria": "A", "rejectionCriteria": null,
+                      "evaluationCriteria": "E", "judgeModel": "m", "bleuScore": {"enabled": true}, "workspaceId": "w"});
+    let path = "/custom-agent-evaluations/evaluation-settings";
+    let (status, made) = server.caller.post(path, &body).await;
+    let id = made["_id"].as_str().unwrap_or_else(|| panic!("{status} {made}"));
+    let expected = json!({
+        "_id": id, "name": "Tone", "numberOfRequests": 2, "isDefault": false, "status": "published", "acceptanceCriteria": "A",
+        "evaluationCriteria": "E", "judgeModel": "m", "toolContext": "simple", "requiresExpected": false,
+        "bleuScore": {"enabled": true}, "createdAt": "2026-01-01T00:00:00.000Z",
+    });
+    assert_eq!((status, &made), (201, &expected));
+    assert_eq!(server.caller.get(&format!("{path}/{id}")).await, (200, expected));
+    let judge = server.caller.get(&format!("/agent-monitoring/judge-scorers/{id}")).await.1["judgeScorer"].take();
+    assert_eq!((&judge["judge"]["acceptanceCriteria"], &judge["online"]), (&json!("A"), &Value::Null));
+    for wrong in [json!({}), json!([]), json!({"name": "x", "acceptanceCriteria": 5})] {
+        refused(&server.caller.post(path, &wrong).await, 400);
+    }
+    assert_eq!(list(server.stranger.get(path).await, "evaluationSettings"), Vec::<Value>::new());
 }
 
 #[tokio::test]

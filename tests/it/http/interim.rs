@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterword::clock::{Clock, SystemClock};
-use afterword::domain::ids::{GroupId, ProjectId};
+use afterword::domain::ids::GroupId;
 use afterword::domain::resweep::Asked;
 use afterword::domain::time::Micros;
+use afterword::store::DEFAULT_PROJECT;
 use afterword::worker::schedule::Schedule;
 use afterword::worker::{self, Scheduled, WorkerSettings};
 use serde_json::{Value, json};
@@ -150,12 +151,11 @@ async fn a_scheduled_re_sweep_is_ordered_once_each_time_however_many_workers_run
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let server = Server::planned(Plan { clock: Some(Arc::clone(&clock)), ..Plan::default() }).await;
     let group = group(&server).await;
-    let project: ProjectId = server.store.default_project(clock.now()).await.unwrap().id;
     let asked = json!({"groupId": group, "mode": "all", "reason": "scheduled: often"});
     let scheduled = Scheduled {
         name: "often".to_owned(),
         schedule: Schedule::parse("* * * * * *").unwrap(),
-        project,
+        project: DEFAULT_PROJECT.to_owned(),
         group: GroupId::trusted(group),
         window: Micros::seconds(HOUR),
         order: Asked::read(&asked).unwrap().order,

@@ -127,6 +127,8 @@ async fn a_fall_and_a_recovery_are_told_in_the_form_that_each_receiver_takes() {
     assert_eq!(told["id"], hook.taken()[0].id.as_str());
     assert!(chat.taken()[0].body()["text"].as_str().unwrap().starts_with("*Below the threshold, high*"));
 
+    let refusal = refused(&server.caller.get(&format!("{DELIVERIES}?state=lost")).await, 400);
+    assert_eq!(refusal, "state must be one of: pending, delivered, dead");
     let deliveries = list(server.caller.get(&format!("{DELIVERIES}?state=delivered")).await, "deliveries");
     assert_eq!(deliveries.len(), 2);
     let path = format!("{DELIVERIES}/{}", told["id"].as_str().unwrap());

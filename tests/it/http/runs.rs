@@ -232,6 +232,7 @@ async fn what_grades_a_run_must_be_there_and_stays_as_it_was_ordered() {
             "no judge scorer with id \"nobody\"",
         ),
         (json!({"scorerGroupId": bar, "scorecardId": "nobody"}), "no scorecard with id \"nobody\""),
+        (json!({"scorerGroupId": bar, "split": "smok"}), "no case of the dataset is in the split \"smok\""),
     ] {
         let mut body = json!({"datasetId": dataset});
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -434,6 +435,8 @@ async fn the_gate_says_what_its_average_rests_on_and_is_recorded_only_when_asked
         ("failUnder=high", "failUnder must be a number"),
         ("failUnder=11", "failUnder must be a number between 0 and 10"),
         ("failUnder=1&maxUnscored=-1", "maxUnscored must be a whole number"),
+        ("failUnder=1&noRegression=True", "noRegression must be one of: false, true"),
+        ("failUnder=1&record=yes", "record must be one of: false, true"),
         ("failUnder=1&scorer=Nobody", "no scorer \"Nobody\"; it has: Bar (group), Quality"),
         ("failUnder=1&scorer=Apology", "is no judge"),
     ] {
