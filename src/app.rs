@@ -247,14 +247,15 @@ pub fn customs(config: &Config) -> Result<Customs, String> {
 /// # Errors
 /// TLS can't be set up.
 pub fn notifier(config: &Config) -> Result<Notifier, String> {
-    let Config { outgoing, deliveries, server, .. } = config;
+    let Config { outgoing, deliveries, server, redact, .. } = config;
     let rules = OutgoingSettings { allow_private: outgoing.allow_private, ..OutgoingSettings::default() };
     scorers::install_tls();
     let public_url = match deliveries.public_url.as_str() {
         "" => format!("http://{}", server.listen),
         url => url.to_owned(),
     };
-    Ok(Notifier::new(Outgoing::new(rules)?, NotifySettings { public_url, timeout: notify::TIMEOUT }))
+    let settings = NotifySettings { public_url, timeout: notify::TIMEOUT, redact: redact.kinds.clone() };
+    Ok(Notifier::new(Outgoing::new(rules)?, settings))
 }
 
 /// How a configuration has deliveries sent.

@@ -46,7 +46,8 @@ pub fn has_text(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) => is_present(text),
-        Some(Value::Object(object)) => !object.is_empty(),
+        // What stands for the whole object decides, as it does where the object is read.
+        Some(Value::Object(object)) => stated(object).map_or(!object.is_empty(), is_present),
         Some(Value::Array(items)) => !items.is_empty(),
         Some(_) => true,
     }
@@ -61,11 +62,14 @@ fn present(text: &str) -> Option<String> {
     is_present(text).then(|| text.to_owned())
 }
 
+/// The text that stands for the whole object, where it has one.
+fn stated(object: &Map<String, Value>) -> Option<&str> {
+    TEXT_KEYS.into_iter().find_map(|key| object.get(key).and_then(Value::as_str))
+}
+
 fn object_text(object: &Map<String, Value>, speaker: Speaker) -> Option<String> {
-    for key in TEXT_KEYS {
-        if let Some(Value::String(text)) = object.get(key) {
-            return present(text);
-        }
+    if let Some(text) = stated(object) {
+        return present(text);
     }
     if let Some(Value::Array(items)) = object.get("messages")
         && is_message_list(items)
@@ -151,6 +155,9 @@ mod tests {
             json!("N/A"),
             json!("<REDACTED>"),
             json!("null"),
+            json!({"q": "N/A"}),
+            json!({"query": "<REDACTED>", "user": 7}),
+            json!({"content": " "}),
         ] {
             assert_eq!(text_of(&value, Speaker::Agent), None, "{value}");
             assert!(!has_text(Some(&value)), "{value}");

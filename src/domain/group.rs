@@ -140,6 +140,9 @@ pub struct GroupSpec {
     /// The scorecard; the built-in one where `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scorecard_id: Option<String>,
+    /// Whether members that ask a model are spared once a must-pass member that asks none has failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cheap_gates_first: bool,
     /// Live scoring; `None` where it only grades dataset runs.
     pub online: Option<OnlineProfile>,
 }
@@ -180,6 +183,7 @@ impl GroupSpec {
             pass_threshold: None,
             output_type: None,
             scorecard_id: None,
+            cheap_gates_first: false,
             online,
         };
         let spec = blank.with_recipe(body, &mut problems);
@@ -228,6 +232,11 @@ impl GroupSpec {
             problems.unless(value.is_null() || self.output_type.is_some(), || {
                 "outputType must be pass_fail, score or choices".to_owned()
             });
+        }
+        if let Some(value) = given.get("cheapGatesFirst") {
+            self.cheap_gates_first = value.as_bool().unwrap_or_default();
+            problems
+                .unless(value.is_null() || value.is_boolean(), || "cheapGatesFirst must be true or false".to_owned());
         }
         if let Some(value) = given.get("scorecardId") {
             self.scorecard_id = value.as_str().filter(|id| check_id(id).is_ok()).map(str::to_owned);
@@ -454,6 +463,40 @@ mod tests {
     }
 
     #[test]
+    fn limits_may_be_met_and_not_passed() {
+        let of = |key: &str, value: Value| {
+            let mut body = json!({"name": "g", "members": [member("p")], "online": full_online()});
+            *body.pointer_mut(key).expect("a field") = value;
+            GroupSpec::create(&body).is_ok()
+        };
+        let member = |key: &str, value: Value| {
+            let mut member = member("p");
+            member[key] = value;
+            of("/members/0", member)
+        };
+        let online = |key: &str, value: Value| {
+            let mut online = full_online();
+            online[key] = value;
+            of("/online", online)
+        };
+        let text = |length: usize| json!("é".repeat(length));
+        assert_eq!([0, 1, 200, 201].map(|length| of("/name", text(length))), [false, true, true, false]);
+        assert_eq!([0, 1, 200, 201].map(|length| member("refId", text(length))), [false, true, true, false]);
+        assert_eq!([-0.1, 0.0, 1000.0, 1000.1].map(|it| member("weight", json!(it))), [false, true, true, false]);
+        assert_eq!([-0.1, 0.0, 1.0, 1.1].map(|it| online("sampleRate", json!(it))), [false, true, true, false]);
+        assert_eq!([-0.1, 0.0, 10.0, 10.1].map(|it| online("alertThreshold", json!(it))), [false, true, true, false]);
+        assert_eq!([-1, 0, 86_400, 86_401].map(|it| online("idleSeconds", json!(it))), [false, true, true, false]);
+        assert_eq!([1, 2].map(|it| online("minTurns", json!(it))), [false, true]);
+        let described = |length| {
+            GroupSpec::create(
+                &json!({"name": "g", "members": [{"kind": "pattern", "refId": "p"}], "description": text(length)}),
+            )
+            .is_ok()
+        };
+        assert_eq!([2000, 2001].map(described), [true, false]);
+    }
+
+    #[test]
     fn a_partial_profile_where_none_is_stored_names_what_is_needed() {
         let bare = GroupSpec::create(&json!({"name": "g", "members": [member("p")]})).expect("a group");
         let text = bare.patched(&json!({"online": {"enabled": true}})).expect_err("a problem").to_string();
@@ -506,12 +549,13 @@ mod tests {
         let bare = GroupSpec::create(&json!({"name": "g", "members": [member("p")]})).expect("a group");
         assert_eq!(json!(bare)["aggregation"], Value::Null);
         assert_eq!(bare.recipe(Scorecard::default()), Recipe::default());
-        let patch =
-            json!({"aggregation": "pass_rate", "passThreshold": 0.8, "outputType": "pass_fail", "scorecardId": "s"});
+        let patch = json!({"aggregation": "pass_rate", "passThreshold": 0.8, "outputType": "pass_fail", "scorecardId": "s",
+                   "cheapGatesFirst": true});
         let chosen = bare.patched(&patch).expect("a group");
         assert_eq!(chosen.recipe(Scorecard::default()).aggregation, Aggregation::PassRate);
         assert_eq!(chosen.recipe(Scorecard::default()).pass_threshold, Some(0.8));
         assert_eq!((chosen.output_type, chosen.scorecard_id.as_deref()), (Some(OutputType::PassFail), Some("s")));
+        assert_eq!((bare.cheap_gates_first, chosen.cheap_gates_first), (false, true));
         assert_eq!(chosen.patched(&json!({"name": "h"})).expect("a group").aggregation, chosen.aggregation);
         let half = chosen.patched(&json!({"passThreshold": null})).expect("a group");
         assert_eq!(
@@ -519,11 +563,19 @@ mod tests {
             Some(0.5),
             "a group of yes and no always says which"
         );
-        let back = json!({"aggregation": null, "passThreshold": null, "outputType": null, "scorecardId": null});
+        let back = json!({"aggregation": null, "passThreshold": null, "outputType": null, "scorecardId": null,
+                          "cheapGatesFirst": null});
         assert_eq!(chosen.patched(&back).expect("a group"), bare);
-        let wrong = json!({"aggregation": "median", "passThreshold": 1.1, "outputType": "text", "scorecardId": ""});
+        let wrong = json!({"aggregation": "median", "passThreshold": 1.1, "outputType": "text", "scorecardId": "",
+                           "cheapGatesFirst": 1});
         let text = bare.patched(&wrong).expect_err("problems").to_string();
-        for part in ["aggregation must be", "passThreshold must be", "outputType must be", "scorecardId must be"] {
+        for part in [
+            "aggregation must be",
+            "passThreshold must be",
+            "outputType must be",
+            "scorecardId must be",
+            "cheapGatesFirst must be",
+        ] {
             assert!(text.contains(part), "{text} lacks {part:?}");
         }
     }

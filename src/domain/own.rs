@@ -32,6 +32,7 @@ impl Owner {
             pass_threshold: None,
             output_type: None,
             scorecard_id: None,
+            cheap_gates_first: false,
             online: Some(online),
         }
     }

@@ -46,6 +46,8 @@ struct Shown {
     output_type: Option<OutputType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scorecard_id: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cheap_gates_first: bool,
     online: Option<OnlineShown>,
     created_at: String,
     updated_at: String,
@@ -120,6 +122,7 @@ impl From<SavedGroup> for Shown {
             pass_threshold: saved.spec.pass_threshold.map(number),
             output_type: saved.spec.output_type,
             scorecard_id: saved.spec.scorecard_id,
+            cheap_gates_first: saved.spec.cheap_gates_first,
             online: saved.spec.online.map(OnlineShown::from),
             created_at: saved.created_at.iso(),
             updated_at: saved.updated_at.iso(),

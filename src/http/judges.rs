@@ -175,20 +175,20 @@ pub(super) async fn update(
 
 /// Why a group that the judge is a member of can't go along with an edit.
 fn objection(group: &SavedGroup, judge: &str, stored: &JudgeSpec, edited: &JudgeSpec) -> Option<String> {
-    let is_judge = |member: &&Member| member.kind == MemberKind::Judge && member.ref_id == judge;
+    // A member that is bound to a version goes on with that.
+    let follows =
+        |member: &Member| member.kind == MemberKind::Judge && member.ref_id == judge && member.version.is_none();
     let name = &group.spec.name;
-    group.spec.members.iter().find(is_judge)?;
+    group.spec.members.iter().find(|member| follows(member))?;
     let is_live = group.spec.online.as_ref().is_some_and(|online| online.enabled);
     if is_live && edited.judge.requires_expected && !stored.judge.requires_expected {
         return Some(format!(
             "requiresExpected can't be turned on: this judge is a member of the scorer group \"{name}\", which scores live, \
-             and live traffic has no reference answer; turn that group's live scoring off first"
+             and live traffic has no reference answer; turn that group's live scoring off, or bind the member to a version, first"
         ));
     }
-    // A member that is bound to a version goes on with that.
-    let follows = group.spec.members.iter().filter(is_judge).any(|member| member.version.is_none());
     let output = edited.judge.output.output_type();
-    let wanted = group.spec.output_type.filter(|wanted| follows && *wanted != output)?;
+    let wanted = group.spec.output_type.filter(|wanted| *wanted != output)?;
     (edited.judge.output != stored.judge.output).then(|| {
         format!(
             "output can't be changed: this judge is a member of the scorer group \"{name}\", whose outputType is {}; take \

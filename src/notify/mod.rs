@@ -5,10 +5,12 @@ mod body;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use serde_json::Value;
 
 use crate::domain::delivery::Heard;
 use crate::domain::event::Event;
 use crate::domain::receiver::ReceiverSpec;
+use crate::domain::redact::{self, Kind};
 use crate::domain::time::{Micros, Timestamp};
 use crate::scorers::guard::{CallError, Outgoing, Reply};
 use crate::scorers::signing;
@@ -22,6 +24,8 @@ pub struct NotifySettings {
     pub public_url: String,
     /// How long a receiver may take to answer.
     pub timeout: Duration,
+    /// What is hidden from receivers where a project chose nothing.
+    pub redact: Vec<Kind>,
 }
 
 /// How long a receiver may take to answer, where nothing else is said.
@@ -67,6 +71,11 @@ impl Notifier {
         &self.outgoing
     }
 
+    /// What is hidden from receivers where a project chose nothing.
+    pub fn redact(&self) -> &[Kind] {
+        &self.settings.redact
+    }
+
     /// Makes one attempt. It is signed with each of `secrets`.
     pub async fn send(
         &self,
@@ -89,6 +98,23 @@ impl Notifier {
         hear(self.outgoing.post(&receiver.url, headers, body, self.settings.timeout).await)
     }
 }
+
+/// An event as it may leave the process: texts that may quote what was said, a pattern's find for instance, with everything of
+/// `kinds` hidden.
+pub fn outward(event: &Event, kinds: &[Kind]) -> Event {
+    let mut event = event.clone();
+    let hide = |said: &str| redact::text(said, kinds, &mut redact::Counts::new());
+    event.summary = hide(&event.summary);
+    for key in QUOTING {
+        if let Some(Value::String(said)) = event.data.get_mut(key) {
+            *said = hide(said);
+        }
+    }
+    event
+}
+
+/// The keys of an event's data under which stands what somebody said.
+const QUOTING: [&str; 2] = ["justification", "reason"];
 
 fn hear(answered: Result<Reply, CallError>) -> Sent {
     let failed = |why: String| Sent { heard: Heard::Failed { why, retry_after: None }, status: None };

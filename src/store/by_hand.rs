@@ -1,9 +1,11 @@
 //! Verdicts by hand: a further verdict at the revision that was read, which covers it for the sweep too.
 //!
-//! Lock order: the session, its assessment, signals, as planning and recording have them. The session's row makes those who
+//! Lock order: the session, its assessment, signals, the project's rail, receivers, as planning and recording have them. The session's row makes those who
 //! judge one session by hand at the same moment draw different sequences.
 
+use super::alerts::Alerts;
 use super::engine::{Result, Tx, args};
+use super::gather::digests;
 use super::record::NewVerdicts;
 use super::sql::statements;
 use super::{Store, StoreError, VerdictRow, retrying, signals};
@@ -56,7 +58,7 @@ impl Store {
     }
 
     /// Records a verdict by hand. `covers` is the digest of what was read, where that is thereby judged for the sweep too;
-    /// what is wanted beyond it stays wanted. A signal is raised as for any other verdict.
+    /// what is wanted beyond it stays wanted. A signal is raised, and receivers are told, as for any other verdict.
     ///
     /// # Errors
     /// [`StoreError`]; nothing is recorded then.
@@ -109,15 +111,23 @@ impl Store {
         let sequence = last.unwrap_or_default() + 1;
         let mut writing = NewVerdicts::default();
         writing.verdict(self, project, verdict, sequence)?;
-        writing.write(&mut tx, now).await?;
-        if revision == read.revision
-            && let Some(draft) = signal::of_verdict(verdict)
-        {
-            signals::raise(&mut tx, self.entropy.as_ref(), vec![(project.clone(), draft)], now).await?;
+        let mut alerts = Alerts::default();
+        if revision == read.revision || is_as_read(&mut tx, project, session, covers).await? {
+            let draft = signal::of_verdict(verdict).map(|draft| (project.clone(), draft));
+            signals::raise(&mut tx, self.entropy.as_ref(), draft.into_iter().collect(), now).await?;
+            alerts.see(project, verdict);
         }
+        let heads = writing.write(&mut tx, now).await?;
+        alerts.write(&mut tx, self.entropy.as_ref(), &heads, now).await?;
         tx.commit().await?;
         Ok(Some(sequence))
     }
+}
+
+/// Whether the session still reads as `covers` says: content that nobody reads supersedes no verdict.
+async fn is_as_read(tx: &mut Tx, project: &ProjectId, session: &SessionId, covers: Option<&str>) -> Result<bool> {
+    let Some(covers) = covers else { return Ok(false) };
+    Ok(digests(tx, &[(project, session)]).await?.values().any(|digest| digest == covers))
 }
 
 async fn cover(tx: &mut Tx, project: &ProjectId, verdict: &Verdict, digest: &str, now: Timestamp) -> Result<()> {

@@ -14,6 +14,7 @@ use super::{Store, blocks, resweep_step, scorecards, spans};
 use crate::domain::assessment::{Assessment, Goal};
 use crate::domain::block::Blocks;
 use crate::domain::compose::Scorecard;
+use crate::domain::conversation::Conversation;
 use crate::domain::group::GroupSpec;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::own::Owner;
@@ -180,6 +181,19 @@ pub(super) async fn read_spans(
         spans.entry((row.text(0)?, subject.into())).or_default().push(span);
     }
     Ok(spans)
+}
+
+/// What the conversations of these sessions come down to as they stand, by project and session.
+pub(super) async fn digests(
+    tx: &mut Tx,
+    subjects: &[(&ProjectId, &SessionId)],
+) -> Result<BTreeMap<(String, String), String>> {
+    let spans = read_spans(tx, subjects).await?;
+    let digest = |((project, session), spans): ((String, String), Vec<StoredSpan>)| {
+        let conversation = Conversation::assemble(SessionId::trusted(session.clone()), spans);
+        ((project, session), conversation.digest())
+    };
+    Ok(spans.into_iter().map(digest).collect())
 }
 
 pub(super) type AssessmentsBySession = BTreeMap<(String, String), Vec<(GroupId, Assessment)>>;

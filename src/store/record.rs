@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::alerts::Alerts;
 use super::catalogue::to_json;
 use super::engine::{Arg, Result, Rows, Tx, Write, args};
-use super::gather::{AssessmentsBySession, ordered, read_assessment};
+use super::gather::{AssessmentsBySession, digests, ordered, read_assessment};
 use super::lease::{Claimed, LIVE, RESWEEP};
 use super::rail::Heads;
 use super::resweep_step::{self, OpenItem};
@@ -18,6 +18,7 @@ use super::sql::statements;
 use super::{Store, StoreError, blocks, retrying, signals, troubles};
 use crate::domain::assessment::{Assessment, Ending};
 use crate::domain::block::Blocks;
+use crate::domain::event::standing;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::domain::outcome::{Outcome, Permanence};
 use crate::domain::resweep::ItemEnd;
@@ -28,11 +29,13 @@ use crate::domain::verdict::{MemberReport, ScorerKind, Verdict, Voice};
 statements! {
     ALIVE_GROUPS = "SELECT project_id, group_id, version FROM scorer_groups
         WHERE project_id = ANY($1) AND group_id = ANY($2) AND live AND deleted_at IS NULL";
+    RECONSIDERED = "SELECT project_id, arrived_since FROM reconsiderations";
     @bulk {
         FENCE(0; project_id Text, session_id Text, token Text) = "SELECT q.project_id, q.session_id, q.lease_token FROM v
             JOIN queue q ON q.project_id = v.project_id AND q.session_id = v.session_id
             WHERE q.lease_token = v.token ORDER BY q.project_id, q.session_id FOR UPDATE OF q";
-        REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision FROM v
+        REVISIONS(0; project_id Text, session_id Text) = "SELECT s.project_id, s.session_id, s.revision, s.check_at,
+                s.last_arrival_at FROM v
             JOIN sessions s ON s.project_id = v.project_id AND s.session_id = v.session_id";
         LOCK_ASSESSMENTS(0; project_id Text, session_id Text) = "SELECT q.project_id, q.session_id, q.group_id,
                 q.wanted_revision, q.wanted_round, q.covered_revision, q.covered_round, q.not_before, q.attempts,
@@ -143,16 +146,28 @@ impl Store {
         let blocks = blocks::read(&mut tx).await?;
         let alive = alive_groups(&mut tx, &kept).await?;
         let mut revisions: BTreeMap<SessionKey, i64> = BTreeMap::new();
+        let mut unplanned: BTreeSet<SessionKey> = BTreeSet::new();
+        // Only re-sweeps ask.
+        let reconsidered = if items.is_empty() { BTreeMap::new() } else { reconsidered(&mut tx).await? };
         for row in tx.bulk(&REVISIONS, args![], keys()).await? {
-            revisions.insert((row.text(0)?, row.text(1)?), row.int(2)?);
+            let key = (row.text(0)?, row.text(1)?);
+            let (check_at, arrived) = (row.opt_time(3)?, row.time(4)?);
+            if check_at.is_some() || reconsidered.get(&key.0).is_some_and(|since| *since <= arrived) {
+                unplanned.insert(key.clone());
+            }
+            revisions.insert(key, row.int(2)?);
         }
+        let overtaken = overtaken(&kept, &revisions);
+        let digests = if overtaken.is_empty() { BTreeMap::new() } else { digests(&mut tx, &overtaken).await? };
         let mut writing = Writing::default();
         let mut recorded: BTreeMap<Lease, Recorded> = BTreeMap::new();
         for end in &kept {
             let key = key(&end.claim);
             let mut of_session = assessments.remove(&key).unwrap_or_default();
             let items = items.remove(&key).unwrap_or_default();
-            let known = Known { alive: &alive, items: &items, revision: revisions.get(&key).copied() };
+            let (revision, digest) = (revisions.get(&key).copied(), digests.get(&key).map(String::as_str));
+            let is_unplanned = unplanned.contains(&key);
+            let known = Known { alive: &alive, items: &items, revision, digest, is_unplanned };
             let kept = writing.end(self, end, &mut of_session, &known, now)?;
             writing.end_items(&end.claim, &of_session, &items, max_attempts);
             writing.requeue(&end.claim, &of_session, &blocks, max_attempts, now);
@@ -168,6 +183,20 @@ impl Store {
 fn is_news(assessment: &Assessment, ending: &Ending) -> bool {
     let Ending::Covered { read, digest, .. } = ending else { return false };
     read.revision > assessment.covered.revision && assessment.covered_digest.as_ref() != Some(digest)
+}
+
+/// The sessions that new content came to while they were judged, where their verdict may be told to somebody.
+fn overtaken<'a>(
+    ends: &[&'a SessionEnd],
+    revisions: &BTreeMap<SessionKey, i64>,
+) -> Vec<(&'a ProjectId, &'a SessionId)> {
+    let is_overtaken = |end: &&&SessionEnd| {
+        let now = revisions.get(&key(&end.claim));
+        let verdicts = end.tries.iter().filter_map(|attempt| attempt.verdict.as_ref());
+        let mut older = verdicts.filter(|verdict| now.is_some_and(|now| *now > verdict.read.revision));
+        older.any(|verdict| standing(verdict).is_some() || signal::of_verdict(verdict).is_some())
+    };
+    ends.iter().filter(is_overtaken).map(|end| (&end.claim.project, &end.claim.session)).collect()
 }
 
 fn key(claim: &Claimed) -> SessionKey {
@@ -193,6 +222,12 @@ async fn lock_assessments(tx: &mut Tx, keys: Rows) -> Result<AssessmentsBySessio
     Ok(by_session)
 }
 
+/// The projects whose sessions are to be considered again, and since which arrival.
+async fn reconsidered(tx: &mut Tx) -> Result<BTreeMap<String, Timestamp>> {
+    let rows = tx.fetch(&RECONSIDERED, args![]).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.time(1)?))).collect()
+}
+
 /// The groups, of those that were tried for, that score live, and their versions.
 async fn alive_groups(tx: &mut Tx, ends: &[&SessionEnd]) -> Result<AliveGroups> {
     let projects: BTreeSet<String> = ends.iter().map(|end| end.claim.project.to_string()).collect();
@@ -214,6 +249,26 @@ struct Known<'a> {
     items: &'a [OpenItem],
     /// Its revision now; `None` where it was pruned.
     revision: Option<i64>,
+    /// What its conversation comes down to now, where that was looked at.
+    digest: Option<&'a str>,
+    /// Whether planning is still to come to it.
+    is_unplanned: bool,
+}
+
+impl Known<'_> {
+    /// Whether nobody but a re-sweep would have had the group judge it: live scoring neither wants what it holds nor will come
+    /// to it. That is history from before the group looked.
+    fn is_history(&self, group: &GroupId, assessment: &Assessment) -> bool {
+        let is_wanted = assessment.wanted.revision > assessment.covered.revision;
+        !is_wanted && !self.is_unplanned && self.items.iter().any(|it| it.group == *group)
+    }
+
+    /// Whether members would still read what they read. Content that none of them reads supersedes no verdict: the session is
+    /// found unchanged then, and no further verdict would raise the signal.
+    fn is_as_read(&self, ending: &Ending) -> bool {
+        let Ending::Covered { read, digest, .. } = ending else { return false };
+        self.revision == Some(read.revision) || (self.revision.is_some() && self.digest == Some(digest))
+    }
 }
 
 /// Everything that one transaction writes.
@@ -255,9 +310,10 @@ impl<'a> Writing<'a> {
                     }
                     // A verdict that was superseded before it could be recorded stands in history and raises no signal.
                     // One that only a re-sweep asked for raises a signal only where that was ordered.
-                    let is_news = verdict.live && is_news(assessment, &attempt.ending);
+                    let is_history = known.is_history(&attempt.group, assessment);
+                    let is_news = verdict.live && !is_history && is_news(assessment, &attempt.ending);
                     let may_signal = is_news || known.items.iter().any(|it| it.signals && it.group == attempt.group);
-                    if may_signal && known.revision == Some(verdict.read.revision) {
+                    if may_signal && known.is_as_read(&attempt.ending) {
                         self.signals.extend(signal::of_verdict(verdict).map(|draft| (project.clone(), draft)));
                         self.alerts.see(project, verdict);
                     }

@@ -281,6 +281,7 @@ fn judges_alone(order: &RunOrder) -> GroupSpec {
         pass_threshold: None,
         output_type: None,
         scorecard_id: None,
+        cheap_gates_first: false,
         online: None,
     }
 }

@@ -205,7 +205,8 @@ impl Worker {
             due.push((Due { assessment, group, terms, interim, live, panel }, read));
         }
         // Groups that ask a judge the same thing share its answer, and those with the same custom scorer its opinion.
-        match self.ask(claim, reading, needs).await {
+        let panels = due.iter_mut().map(|(due, _)| &mut due.panel).collect();
+        match self.ask_in_turn(claim, reading, needs, panels).await {
             Ok(answers) => {
                 for (due, read) in due {
                     let end = self.conclude(&due, read, reading, &answers, now);
@@ -226,7 +227,7 @@ impl Worker {
     fn conclude(&self, due: &Due<'_>, read: Goal, reading: &Reading, answers: &Answers, now: Timestamp) -> Try {
         let members = self.reports(&due.panel, reading, answers);
         let opinions = opinions(&members);
-        let waiting_for = members.iter().find(|member| member.outcome.is_transient());
+        let waiting_for = due.panel.kept_waiting(&members);
         let group = due.group.id.clone();
         let waits = due.panel.waits(answers);
         if let Some(member) = waiting_for

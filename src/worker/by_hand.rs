@@ -155,6 +155,7 @@ fn coherence() -> (GatheredGroup, Scorer) {
             pass_threshold: None,
             output_type: None,
             scorecard_id: None,
+            cheap_gates_first: false,
             online: None,
         },
         scorecard: Scorecard::default(),

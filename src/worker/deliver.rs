@@ -13,7 +13,7 @@ use crate::domain::ids::ProjectId;
 use crate::domain::receiver::ReceiverSpec;
 use crate::domain::time::Micros;
 use crate::entropy::Entropy;
-use crate::notify::{Letter, Notifier};
+use crate::notify::{self, Letter, Notifier};
 use crate::store::{HeldReceiver, Owed, Settled, Settlement, Store, StoreError};
 
 /// How deliveries are sent.
@@ -156,7 +156,9 @@ impl Deliverer {
     async fn attempt(&self, receiver: &HeldReceiver, owed: &Owed) -> Result<Settled, StoreError> {
         let HeldReceiver { project, id, spec, failures, .. } = receiver;
         let secrets = self.store.signing_secrets(project, self.clock.now()).await?;
-        let letter = Letter { id: &owed.id, number: owed.number, at: owed.created_at, event: &owed.event };
+        let hidden = self.store.redaction(project).await?;
+        let event = notify::outward(&owed.event, hidden.as_deref().unwrap_or(self.notifier.redact()));
+        let letter = Letter { id: &owed.id, number: owed.number, at: owed.created_at, event: &event };
         let sent = self.notifier.send(spec, letter, &secrets.all(), self.clock.now()).await;
         let now = self.clock.now();
         let attempt = Attempt { number: owed.attempts + 1, age: now - owed.owed_since, failures: *failures };

@@ -149,8 +149,8 @@ impl Worker {
         let mut tries = 0;
         loop {
             let mut wanted = Wanted::of(Purpose::DatasetRun);
-            let panel = self.seat(project, &bench.group, &reading, &bench.catalogue, &mut wanted);
-            let answers = self.ask(&claim, &reading, wanted).await?;
+            let mut panel = self.seat(project, &bench.group, &reading, &bench.catalogue, &mut wanted);
+            let answers = self.ask_in_turn(&claim, &reading, wanted, vec![&mut panel]).await?;
             let members = self.reports(&panel, &reading, &answers);
             let opinions: Vec<Opinion> = members.iter().map(MemberReport::opinion).collect();
             let waiting_for = members.iter().find(|member| member.outcome.is_transient());

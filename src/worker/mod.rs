@@ -7,6 +7,7 @@ mod assess;
 mod blocks;
 mod by_hand;
 mod catalogue;
+mod cheap_gates;
 mod custom;
 mod dataset;
 mod deliver;

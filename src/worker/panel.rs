@@ -1,5 +1,7 @@
 //! The panel: the members of a group around one conversation. Patterns and built-in scorers read at once; judges and external
 //! scorers are asked, and scripts run, all together.
+//!
+//! Over 450 lines: what a seat waits for, how that is asked, and what is reported of it are one thing seen from three sides.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,6 +37,13 @@ pub(super) struct Question {
     purpose: Purpose,
 }
 
+impl Question {
+    /// Takes in that others ask the same.
+    pub(super) fn join(&mut self, other: Self) {
+        self.groups.extend(other.groups);
+    }
+}
+
 /// What came of a question.
 #[derive(Debug, Clone)]
 pub(super) struct Answered {
@@ -65,7 +74,7 @@ pub(super) struct Wanted {
     pub(super) fresh: Option<String>,
     /// What models are asked for.
     pub(super) purpose: Purpose,
-    questions: BTreeMap<String, Question>,
+    pub(super) questions: BTreeMap<String, Question>,
     jobs: BTreeMap<String, Job>,
 }
 
@@ -79,7 +88,7 @@ impl Wanted {
 /// What came of it.
 #[derive(Default)]
 pub(super) struct Answers {
-    judgements: BTreeMap<String, Answered>,
+    pub(super) judgements: BTreeMap<String, Answered>,
     opinions: Opinions,
 }
 
@@ -102,12 +111,16 @@ impl Answers {
 
 /// The members of a group, each with its report or with what it waits for.
 pub(super) struct Panel {
-    seats: Vec<Seat>,
+    pub(super) seats: Vec<Seat>,
+    /// What is asked of models only once the gates that need none have passed.
+    pub(super) later: BTreeMap<String, Question>,
+    /// The gate that failed before that was asked: who asks a model was spared.
+    pub(super) spared_by: Option<String>,
     /// What raises a signal, where the only member watches by itself.
     pub(super) alarm: Option<Alarm>,
 }
 
-enum Seat {
+pub(super) enum Seat {
     Reported(MemberReport),
     /// A judge: waits for the answer to the question of this key.
     Judge {
@@ -140,7 +153,7 @@ impl Seat {
     }
 
     /// The keys of the questions that it waits for.
-    fn questions(&self) -> Vec<&String> {
+    pub(super) fn questions(&self) -> Vec<&String> {
         match self {
             Self::Reported(_) | Self::Custom { awaited: Key::Job(_), .. } => Vec::new(),
             Self::Judge { key, .. } | Self::Custom { awaited: Key::Question(key), .. } => vec![key],
@@ -176,7 +189,7 @@ impl Panel {
 }
 
 /// What a model says of a condition.
-enum Awaited {
+pub(super) enum Awaited {
     /// It is known without asking.
     Known(Judgement),
     /// The answer to the question of this key.
@@ -192,7 +205,7 @@ impl Awaited {
     }
 }
 
-enum Key {
+pub(super) enum Key {
     Job(String),
     Question(String),
 }
@@ -223,6 +236,7 @@ impl Worker {
                 customs::report(member, scorer, spec, &opinion)
             }
         };
+        let told = |seat: &Seat| panel.spare(seat, told(seat));
         let report = |seat: &Seat| answers.asked(seat.questions().into_iter(), reading.redactions(), told(seat));
         panel.seats.iter().map(report).collect()
     }
@@ -237,6 +251,7 @@ impl Worker {
         wanted: &mut Wanted,
     ) -> Panel {
         wanted.group = Some(group.id.clone());
+        let asked_before = group.spec.cheap_gates_first.then(|| std::mem::take(&mut wanted.questions));
         let seats = group.spec.members.iter().map(|member| {
             let Some(known) = catalogue.scorers.get(&(project.clone(), member.ref_id.clone())) else {
                 return match Scorer::built_in(member.kind, &member.ref_id) {
@@ -256,7 +271,9 @@ impl Worker {
             self.seat_member(member, &scorer, reading, wanted)
         });
         let alarm = group.owner.as_ref().and_then(|owner| catalogue.alarm(project, owner));
-        Panel { seats: seats.collect(), alarm }
+        let seats = seats.collect();
+        let later = asked_before.map(|before| std::mem::replace(&mut wanted.questions, before)).unwrap_or_default();
+        Panel { seats, later, spared_by: None, alarm }
     }
 
     fn seat_member(&self, member: &Member, scorer: &Scorer, reading: &Reading, wanted: &mut Wanted) -> Seat {

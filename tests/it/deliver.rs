@@ -77,7 +77,8 @@ async fn a_thousand_events(ctx: Ctx) {
     });
     ctx.group(&live_with("g", "j", |_| ())).await;
     let id = ctx.store.create_receiver(&ctx.project, &receiver(&webhook.url(), &json!({})), ctx.now()).await.unwrap();
-    let impatient = NotifySettings { public_url: String::new(), timeout: Duration::from_millis(100) };
+    let impatient =
+        NotifySettings { public_url: String::new(), timeout: Duration::from_millis(100), redact: Vec::new() };
     afterword::scorers::install_tls();
     let deliverer = deliverer(&ctx, Notifier::new(Outgoing::new(allowing()).unwrap(), impatient));
 

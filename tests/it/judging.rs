@@ -240,6 +240,84 @@ async fn usage_tells_calls_tokens_cost_and_what_they_came_to() {
     refused(&server.caller.get("/agent-monitoring/usage?window=1y").await, 400);
 }
 
+#[tokio::test]
+async fn without_a_wait_for_the_panel_the_verdict_is_composed_at_once_marked_and_completed_by_a_re_sweep() {
+    let is_down = Arc::new(AtomicBool::new(true));
+    let down = Arc::clone(&is_down);
+    let stub = Judge::start(move |_| if down.load(Ordering::SeqCst) { Reply::Status(503) } else { Reply::Rating(4.0) });
+    let judges = JudgeSettings { max_attempts: 1, ..settings() };
+    let mut worker = worker_settings();
+    worker.retry.panel_wait = Micros::ZERO;
+    let server = Server::planned(Plan { judge: Some(&stub), judges, worker, ..Plan::default() }).await;
+    let judge = judge(&server, &json!({})).await;
+    let pattern = json!({"name": "Insult", "includeTerms": ["idiot"], "polarity": "failure"});
+    let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+    let members = json!([{"kind": "judge", "refId": judge}, {"kind": "pattern", "refId": pattern}]);
+    group(&server, "Both", members).await;
+    say(&server, "s", &[("hello", "hi"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 1));
+    let score = server.caller.scores("s").await.remove(0);
+    assert_eq!((&score["rating"], &score["incomplete"], &score["coverage"]), (&json!(10), &json!(true), &json!(0.5)));
+
+    is_down.store(false, Ordering::SeqCst);
+    let groups = server.caller.get("/agent-monitoring/scorer-groups").await.1["scorerGroups"].clone();
+    let order = json!({"groupId": groups[0]["_id"], "mode": "incomplete", "reason": "the judge was down"});
+    assert!(server.caller.post("/agent-monitoring/resweeps", &order).await.0 < 300);
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 2), "for the price of the missing call");
+    let score = server.caller.scores("s").await.remove(0);
+    assert_eq!((&score["rating"], &score["incomplete"], &score["round"]), (&json!(7), &json!(false), &json!(1)));
+}
+
+#[tokio::test]
+async fn cheap_gates_that_failed_spare_the_judges_where_a_group_wants_that_and_the_rail_says_so() {
+    let stub = Judge::start(|_| Reply::Rating(8.0));
+    let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+    let judge = judge(&server, &json!({})).await;
+    let pattern = json!({"name": "Insult", "includeTerms": ["idiot"], "polarity": "failure"});
+    let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+    let script = "function handler(input, output, expected, metadata, trace) { return output.length > 9 ? 1 : 0 }";
+    let script = json!({"name": "Length", "kind": "code", "language": "javascript", "script": script});
+    let script = server.caller.post("/agent-monitoring/custom-evaluators", &script).await.1["evaluator"]["_id"].clone();
+    let members = json!([{"kind": "judge", "refId": judge}, {"kind": "pattern", "refId": pattern, "gate": true},
+                         {"kind": "custom", "refId": script, "gate": true, "weight": 0}]);
+    let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": null, "severity": "low", "scope": "session",
+                        "idleSeconds": 0});
+    let group = json!({"name": "Cheap", "members": members, "online": online, "cheapGatesFirst": true});
+    let (status, made) = server.caller.post("/agent-monitoring/scorer-groups", &group).await;
+    assert_eq!((status, &made["scorerGroup"]["cheapGatesFirst"]), (201, &json!(true)), "{made}");
+
+    for (session, said, gate) in [("rude", "you are an idiot", "Insult"), ("short", "no", "Length")] {
+        say(&server, session, &[("hello", said), ("and?", "bye")]).await;
+        server.clock.advance(Micros::seconds(60));
+        assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 0), "{session}");
+        let path = format!("/agent-monitoring/sessions/{session}/rail");
+        let rail = server.caller.get(&path).await.1.to_string();
+        assert!(rail.contains(&format!("not asked, since must-pass member \\\"{gate}\\\" had failed")), "{rail}");
+        let score = server.caller.scores(session).await.remove(0);
+        assert_eq!(
+            (&score["rating"], &score["gatedBy"], &score["incomplete"]),
+            (&json!(0), &json!(gate), &json!(false))
+        );
+        assert_eq!(
+            (&score["members"][0]["outcome"], &score["members"][0]["goodness"]),
+            (&json!("failed"), &Value::Null)
+        );
+    }
+    say(&server, "fine", &[("hello", "a long answer"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 1), "gates that pass spare nobody");
+    assert_eq!(server.caller.scores("fine").await[0]["rating"], 9);
+
+    let group = format!("/agent-monitoring/scorer-groups/{}", made["scorerGroup"]["_id"].as_str().unwrap());
+    let (status, edited) = server.caller.put(&group, &json!({"cheapGatesFirst": null})).await;
+    assert_eq!((status, &edited["scorerGroup"]["cheapGatesFirst"]), (200, &Value::Null), "{edited}");
+    say(&server, "ruder", &[("hello", "what an idiot"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, stub.requests().len()), (1, 2), "off, all are heard");
+    assert_eq!(server.caller.scores("ruder").await[0]["members"][0]["outcome"], "scored");
+}
+
 /// A backlog keeps a worker claiming: what another worker left behind when it died is judged all the same, well before the end.
 #[tokio::test]
 async fn a_dead_workers_session_does_not_wait_until_the_backlog_is_done() {

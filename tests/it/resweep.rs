@@ -25,6 +25,7 @@ async fn group(program: &Program) -> String {
         pass_threshold: None,
         output_type: None,
         scorecard_id: None,
+        cheap_gates_first: false,
         online: Some(OnlineProfile {
             enabled: true,
             sample_rate: 1.0,

@@ -309,7 +309,7 @@ pub(super) const GROUPS: Resource = Resource {
         (
             "Group",
             "{_id: id, name: text, description?: text, members: [Member], aggregation?: Aggregation, passThreshold?: \
-             number(0..1), outputType?: OutputType, scorecardId?: text, online: Profile|null, createdAt: time, updatedAt: time, \
+             number(0..1), outputType?: OutputType, scorecardId?: text, cheapGatesFirst?: flag, online: Profile|null, createdAt: time, updatedAt: time, \
              version: whole}",
         ),
         (
@@ -320,7 +320,7 @@ pub(super) const GROUPS: Resource = Resource {
         (
             "GroupPatch",
             "{name?: text(1..200), description?: text(..2000)|null, members?: [NewMember](1..20), aggregation?: \
-             Aggregation|null, passThreshold?: number(0..1)|null, outputType?: OutputType|null, scorecardId?: id|null, online?: \
+             Aggregation|null, passThreshold?: number(0..1)|null, outputType?: OutputType|null, scorecardId?: id|null, cheapGatesFirst?: flag|null, online?: \
              ProfilePatch|null}",
         ),
         ("Spread", "{samples: whole, mean: number|null, median: number|null, min: number|null, max: number|null}"),

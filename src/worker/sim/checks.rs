@@ -309,7 +309,9 @@ fn alert(world: &mut World<'_>, ends: &[(SessionEnd, Arc<Seen>)], key: &RowKey, 
     if !is_live && !is_asked_for {
         return;
     }
-    let Some(rating) = row.rating.filter(|_| world.model.sessions[&key.0].revision() == key.2) else { return };
+    // What nobody can read does not move a session on.
+    let is_as_read = *session.content_at(key.2) == session.content();
+    let Some(rating) = row.rating.filter(|_| is_as_read) else { return };
     if rating < threshold {
         *world.model.alerts.entry(key.1.clone()).or_default() += 1;
     }

@@ -75,7 +75,10 @@ impl Bench {
                 external: Arc::new(ExternalClient::new(outgoing.clone(), ExternalSettings::default())),
                 code: Arc::new(CodeScorers::new(CodeSettings::of("never-run"))),
             },
-            notifier: Notifier::new(outgoing, NotifySettings { public_url: String::new(), timeout: TIMEOUT }),
+            notifier: Notifier::new(
+                outgoing,
+                NotifySettings { public_url: String::new(), timeout: TIMEOUT, redact: Vec::new() },
+            ),
             _folder: folder,
         }
     }

@@ -94,6 +94,7 @@ pub(super) fn group(dice: &SeededEntropy, judges: &[String], pattern: &str) -> G
         pass_threshold: None,
         output_type: None,
         scorecard_id: None,
+        cheap_gates_first: false,
         online: Some(profile(dice)),
     }
 }

@@ -138,6 +138,10 @@ async fn a_judge_that_needs_a_reference_answer_never_scores_live() {
     let turn_on = json!({"judge": {"requiresExpected": true}});
     let text = refused(&server.caller.put(&judge, &turn_on).await, 409);
     assert!(text.contains("\"Live\""), "{text}");
-    assert_eq!(server.caller.put(&group, &json!({"online": {"enabled": false}})).await.0, 200);
-    assert_eq!(server.caller.put(&judge, &turn_on).await.0, 200);
+    let bound = json!({"members": [{"kind": "judge", "refId": modest, "version": 1}]});
+    assert_eq!(server.caller.put(&group, &bound).await.0, 200);
+    assert_eq!(server.caller.put(&judge, &turn_on).await.0, 200, "a bound member goes on with its version");
+    assert_eq!(server.caller.put(&group, &json!({"name": "Still live"})).await.0, 200);
+    let unbound = json!({"members": [{"kind": "judge", "refId": modest}]});
+    assert!(refused(&server.caller.put(&group, &unbound).await, 400).contains("requiresExpected"));
 }

@@ -320,3 +320,31 @@ async fn what_a_watching_custom_scorer_finds_is_told_as_a_patterns_match_is() {
     let summary = "Custom scorer \"Length\" scored this response 0.20 (below the 0.5 alert threshold): Wordy.";
     assert_eq!((told["summary"].as_str(), hook.count()), (Some(summary), 1));
 }
+
+#[tokio::test]
+async fn what_a_project_has_hidden_does_not_leave_with_what_receivers_are_told() {
+    let hook = Webhook::start(|_| Answer::Status(200));
+    let server = Server::planned(plan()).await;
+    make(&server, &json!({"name": "hook", "url": hook.url()})).await;
+    let pattern = json!({"name": "Card", "polarity": "failure",
+                         "conditions": [{"value": "4[0-9 ]{18}", "detector": "regex", "sources": ["response"]}]});
+    let pattern = server.caller.post("/monitor/patterns", &pattern).await.1["pattern"]["_id"].clone();
+    let group = json!({"name": "Leaks", "members": [{"kind": "pattern", "refId": pattern}],
+        "online": {"enabled": true, "sampleRate": 1, "alertThreshold": 6, "severity": "high", "scope": "session",
+                   "idleSeconds": 60}});
+    assert_eq!(server.caller.post("/agent-monitoring/scorer-groups", &group).await.0, 201);
+    let choice = "/agent-monitoring/settings/redaction";
+    assert_eq!(server.caller.put(choice, &json!({"kinds": ["card"]})).await.0, 200);
+    for session in ["hidden", "shown"] {
+        say(&server, session, "charged 4111 1111 1111 1111").await;
+        server.clock.advance(Micros::seconds(60));
+        assert_eq!(server.caller.sweep().await, 1);
+        deliver(&server).await;
+        assert_eq!(server.caller.put(choice, &json!({"kinds": []})).await.0, 200);
+    }
+    let told: Vec<String> = hook.taken().iter().map(|taken| taken.body().to_string()).collect();
+    assert!(told[0].contains("[redacted card]") && !told[0].contains("4111"), "{}", told[0]);
+    assert!(told[1].contains("4111 1111"), "what nobody hides is told: {}", told[1]);
+    let kept = server.caller.scores("hidden").await.remove(0);
+    assert!(kept["justification"].as_str().unwrap().contains("4111 1111"), "what is stored stays as it is: {kept}");
+}

@@ -85,3 +85,21 @@ async fn a_caller_that_hangs_up_does_not_stop_its_sweep() {
     server.caller.sweep().await;
     assert_eq!((server.caller.scores("s").await.len(), judge.requests().len()), (1, 1));
 }
+
+#[tokio::test]
+async fn a_signal_is_raised_although_a_span_that_nobody_reads_arrived_while_the_session_was_judged() {
+    let judge = Judge::start(|_| Reply::After(Duration::from_millis(300), Box::new(Reply::Rating(2.0))));
+    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    let groups = server.caller.get("/agent-monitoring/scorer-groups").await.1["scorerGroups"].clone();
+    let group = format!("/agent-monitoring/scorer-groups/{}", groups[0]["_id"].as_str().unwrap());
+    assert_eq!(server.caller.put(&group, &json!({"online": {"alertThreshold": 5}})).await.0, 200);
+    let sweeping = begin(&server, &judge).await;
+    // A step of the first turn, which says nothing: a further revision that reads as before.
+    server.caller.store(&json!({"name": "log", "parent_span_id": "one", "span_id": "noise"})).await;
+    assert_eq!(sweeping.await.unwrap().1["judged"], 1);
+    server.caller.sweep().await;
+    let scores = server.caller.scores("s").await;
+    assert_eq!((scores.len(), &scores[0]["rating"], judge.requests().len()), (1, &json!(2), 1));
+    let signals = server.caller.get("/monitor/signals").await.1["signals"].clone();
+    assert_eq!((signals.as_array().map(Vec::len), &signals[0]["occurrenceCount"]), (Some(1), &json!(1)), "{signals}");
+}

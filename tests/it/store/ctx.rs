@@ -326,6 +326,7 @@ pub fn live_with(name: &str, judge: &str, change: impl FnOnce(&mut OnlineProfile
         pass_threshold: None,
         output_type: None,
         scorecard_id: None,
+        cheap_gates_first: false,
         online: Some(online),
     }
 }

@@ -1,18 +1,19 @@
 //! Judges that score live by themselves, and verdicts by hand
 
 use afterword::domain::assessment::{Ending, Goal, State};
-use afterword::domain::conversation::Agent;
+use afterword::domain::conversation::{Agent, Conversation};
 use afterword::domain::explain::{Decision, decide};
 use afterword::domain::group::{MemberKind, OnlineProfile, Scope, Severity};
 use afterword::domain::ids::{GroupId, SessionId};
 use afterword::domain::judge::JudgeSpec;
+use afterword::domain::receiver::ReceiverSpec;
 use afterword::domain::time::Micros;
 use afterword::domain::verdict::{Verdict, Voice};
-use afterword::store::{ByHand, EventPlace, Profile, ScorerDraft, SignalFilter, WantedProfile};
+use afterword::store::{ByHand, DeliveryFilter, EventPlace, Profile, ScorerDraft, SignalFilter, WantedProfile};
 use serde_json::json;
 
 use super::contract;
-use super::ctx::{Ctx, MAX_ATTEMPTS, PLAN, judged, live, live_with, lookback, rated, root, verdict};
+use super::ctx::{Ctx, MAX_ATTEMPTS, PLAN, judged, live, live_with, lookback, otlp, rated, root, verdict};
 
 fn wanted(scope: Scope) -> WantedProfile {
     let online = OnlineProfile {
@@ -154,6 +155,36 @@ async fn verdicts_by_hand_stand_beside_each_other_and_cover_what_they_read(ctx: 
     assert_eq!(by_hand(&ctx, &gone, false).await, ByHand::NoSession);
 }
 
+async fn receivers_hear_of_a_fall_and_a_recovery_that_were_found_by_hand(ctx: Ctx) {
+    let (_, profile) = make(&ctx, Scope::Session).await;
+    let spec = ReceiverSpec::create(&json!({"name": "hook", "url": "https://example.com"})).unwrap();
+    let hook = ctx.store.create_receiver(&ctx.project, &spec, ctx.now()).await.unwrap();
+    ctx.session("s", 2).await;
+    for rating in [3.0, 2.0, 9.0] {
+        let verdict = made_by_hand(&ctx, &profile, rating).await;
+        assert!(matches!(by_hand(&ctx, &verdict, false).await, ByHand::Recorded(_)));
+    }
+    let filter = DeliveryFilter { receiver: hook, limit: 10, ..DeliveryFilter::default() };
+    let mut told = ctx.store.deliveries(&ctx.project, &filter).await.unwrap();
+    told.sort_by_key(|row| row.number);
+    let told: Vec<&str> = told.iter().map(|row| row.event.event_type.as_str()).collect();
+    assert_eq!(told, ["below_threshold", "recovered"]);
+}
+
+async fn a_verdict_by_hand_is_told_although_a_span_that_nobody_reads_arrived_meanwhile(ctx: Ctx) {
+    let (_, profile) = make(&ctx, Scope::Session).await;
+    ctx.session("s", 2).await;
+    let verdict = made_by_hand(&ctx, &profile, 3.0).await;
+    let token = String::new();
+    let claim = afterword::store::Claimed { project: ctx.project.clone(), session: verdict.session.clone(), token };
+    let spans = ctx.store.gather(vec![claim]).await.unwrap().sessions.remove(0).spans;
+    let digest = Conversation::assemble(verdict.session.clone(), spans).digest();
+    ctx.ingest(vec![otlp("s-t0", "step").parent("root").silent()]).await;
+    assert_eq!(ctx.alarm("s").await.0, 2, "a further revision");
+    ctx.store.record_by_hand(&ctx.project, &verdict, Some(&digest), false, ctx.now()).await.unwrap();
+    assert_eq!(ctx.count("signals").await, 1);
+}
+
 async fn a_worker_that_holds_the_session_records_beside_a_verdict_by_hand(ctx: Ctx) {
     let (_, profile) = make(&ctx, Scope::Session).await;
     ctx.session("s", 2).await;
@@ -253,6 +284,8 @@ contract!(
     a_profile_is_hidden_among_groups_and_scores_like_one,
     an_edit_saves_judge_and_profile_together_or_neither,
     verdicts_by_hand_stand_beside_each_other_and_cover_what_they_read,
+    receivers_hear_of_a_fall_and_a_recovery_that_were_found_by_hand,
+    a_verdict_by_hand_is_told_although_a_span_that_nobody_reads_arrived_meanwhile,
     a_worker_that_holds_the_session_records_beside_a_verdict_by_hand,
     people_who_judge_one_session_at_the_same_moment_all_stand,
     what_is_covered_further_than_was_read_by_hand_stays_covered,

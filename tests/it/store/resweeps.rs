@@ -167,6 +167,16 @@ async fn a_signal_is_raised_only_where_the_order_says_so(ctx: Ctx) {
     ctx.again(&group, json!({"sessionIds": ["newer"]})).await;
     ctx.step(&ctx.store, WIDE).await;
     assert_eq!((ctx.judge_due(1.0).await.len(), ctx.signals().await), (1, 4));
+    ctx.step(&ctx.store, WIDE).await;
+    // History from before a group looked is nothing that live scoring would have judged.
+    ctx.plan().await;
+    ctx.clock.advance(Micros::seconds(2 * 86_400));
+    let late = ctx.group(&live("late")).await;
+    ctx.reconsider().await;
+    assert_eq!(ctx.sweep(1.0).await, 0);
+    ctx.again(&late, json!({})).await;
+    ctx.step(&ctx.store, WIDE).await;
+    assert_eq!((ctx.judge_due(1.0).await.len(), ctx.signals().await), (4, 4));
 }
 
 async fn an_order_given_again_outlives_the_late_withdrawal_of_one_that_was_cancelled(ctx: Ctx) {

@@ -214,8 +214,8 @@ fn rules(allow_private: bool) -> OutgoingSettings {
 /// A notifier with these rules that waits a second for an answer.
 pub fn notifier(rules: OutgoingSettings) -> Notifier {
     afterword::scorers::install_tls();
-    let settings =
-        NotifySettings { public_url: "https://afterword.example".to_owned(), timeout: Duration::from_secs(1) };
+    let public_url = "https://afterword.example".to_owned();
+    let settings = NotifySettings { public_url, timeout: Duration::from_secs(1), redact: Vec::new() };
     Notifier::new(Outgoing::new(rules).unwrap(), settings)
 }
 
