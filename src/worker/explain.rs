@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Worker;
-use crate::domain::explain::{Decision, decide};
+use crate::domain::explain::{Decision, Superseded, decide, superseded};
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
 use crate::store::StoreError;
 
@@ -18,7 +18,10 @@ pub struct Explanation {
     /// The decision and its reason.
     #[serde(flatten)]
     pub decision: Decision,
-    /// The same in words.
+    /// The latest verdict, where the session has grown since and is not judged yet at what it is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superseded: Option<Superseded>,
+    /// All of it in words.
     pub text: String,
 }
 
@@ -39,7 +42,10 @@ impl Worker {
         Ok(wanted
             .map(|it| {
                 let decision = decide(&it.facts, now, self.settings.patience(), self.settings.retry.max_attempts);
-                Explanation { text: decision.in_words(), group_id: it.group, group_name: it.name, decision }
+                let superseded = superseded(&it.facts, &decision);
+                let last = superseded.as_ref().map(|last| format!("; {}", last.in_words())).unwrap_or_default();
+                let text = decision.in_words() + &last;
+                Explanation { text, group_id: it.group, group_name: it.name, decision, superseded }
             })
             .collect())
     }

@@ -127,7 +127,7 @@ pub(super) const SESSIONS: Resource = Resource {
             "{groupId: id, groupName: text, decision: Decision, text: text, agent?: {id: text, name: text}|null, selected?: [text], \
              turns?: whole, minTurns?: whole, hash?: text, unit?: number(0..1), rate?: number(0..1), ahead?: whole, by?: text, since?: \
              time, until?: time|null, at?: time, reason?: text, error?: text, attempts?: whole, revision?: whole, rating?: \
-             number(0..10), coverage?: number(0..1)}",
+             number(0..10), coverage?: number(0..1), superseded?: {revision: whole, rating: number(0..10)|null}}",
         ),
         (
             "Session",

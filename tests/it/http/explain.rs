@@ -54,7 +54,12 @@ async fn every_decision_on_the_way_of_a_session_is_told_with_its_reason() {
     );
     assert_eq!(judged["text"], "judged at revision 2: 10.0/10");
     say(&server, "s", 3).await;
-    assert_eq!(decision(&server, "s").await["decision"], "active");
+    assert_eq!(judged["superseded"], Value::Null);
+    let grown = decision(&server, "s").await;
+    let superseded = json!({"revision": 2, "rating": 10.0});
+    assert_eq!((&grown["decision"], &grown["superseded"]), (&json!("active"), &superseded));
+    let text = grown["text"].as_str().unwrap();
+    assert!(text.ends_with("; what was judged at revision 2 (10.0/10) is superseded"), "{text}");
 
     let off = json!({"online": {"sampleRate": 0}});
     server.caller.put(&format!("/agent-monitoring/scorer-groups/{id}"), &off).await;
