@@ -30,7 +30,8 @@ statements! {
                 session_id, scorer_id, group_id, kind, provider, model, attempt, status, input_tokens, output_tokens,
                 latency_ms, error, outcome, cost)
             SELECT $1, call_id, CAST($2 AS BIGINT), $3, $4, $5, $6, provider, model, attempt, status, input_tokens,
-                output_tokens, latency_ms, error, outcome, cost FROM v";
+                output_tokens, latency_ms, error, outcome, cost FROM v WHERE true
+            ON CONFLICT (project_id, call_id) DO NOTHING";
     }
 }
 
@@ -88,6 +89,8 @@ impl Purpose {
 /// What asking a question came to.
 #[derive(Debug, Clone)]
 pub struct Asked {
+    /// What its calls are known by in the ledger: kept again after an outage, when it may have been kept, it counts once.
+    pub id: String,
     /// The project.
     pub project: ProjectId,
     /// The session it is about.
@@ -173,8 +176,8 @@ impl Store {
     async fn keep_asked_once(&self, asked: &[Asked], now: Timestamp) -> Result<()> {
         let mut tx = self.db.write().await?;
         let mut answers = Vec::new();
-        for Asked { project, session, scorer, group, purpose, calls, answer } in asked {
-            let rows = calls.iter().map(|call| self.ledger_row(call)).collect();
+        for Asked { id, project, session, scorer, group, purpose, calls, answer } in asked {
+            let rows = (1..).zip(calls).map(|(n, call)| ledger_row(id, n, call)).collect();
             let group = group.as_ref().map(ToString::to_string);
             tx.bulk(&INSERT_CALLS, args![project, now, session, scorer, group, purpose.as_str()], rows).await?;
             answers.extend(answer.as_ref().map(|(key, answer)| (project, key, session, answer)));
@@ -185,22 +188,6 @@ impl Store {
             tx.execute(&INSERT_ANSWER, args![project, key, session, to_json(answer)?, now]).await?;
         }
         tx.commit().await
-    }
-
-    fn ledger_row(&self, call: &JudgeCall) -> Vec<Arg> {
-        args![
-            self.entropy.id(),
-            &call.provider,
-            &call.model,
-            call.attempt,
-            &call.status,
-            call.input_tokens,
-            call.output_tokens,
-            call.latency_ms,
-            call.error.clone(),
-            &call.outcome,
-            call.cost,
-        ]
     }
 
     /// Takes one call from the day's budget of a project, and of the first of `groups` that has one left. `false`, and nothing
@@ -283,4 +270,20 @@ impl Store {
             })
             .collect()
     }
+}
+
+fn ledger_row(id: &str, n: usize, call: &JudgeCall) -> Vec<Arg> {
+    args![
+        format!("{id}-{n}"),
+        &call.provider,
+        &call.model,
+        call.attempt,
+        &call.status,
+        call.input_tokens,
+        call.output_tokens,
+        call.latency_ms,
+        call.error.clone(),
+        &call.outcome,
+        call.cost,
+    ]
 }

@@ -1,6 +1,7 @@
 //! The keeper: what was paid for at the same moment is kept in one transaction, and nobody goes on before it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -72,8 +73,22 @@ impl Keeper {
     }
 }
 
+/// How long it is waited before what could not be kept for an outage is tried again, doubled each time, and how often. A connection
+/// that was cut is there again at once; an answer that is lost is paid for twice.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const TRIES: u32 = 6;
+
 async fn keep(store: &Store, asked: &[Asked], clock: &dyn Clock) -> Vec<Result<(), StoreError>> {
-    match store.keep_asked(asked, clock.now()).await {
+    let mut tries = 0;
+    let kept = loop {
+        let kept = store.keep_asked(asked, clock.now()).await;
+        if tries == TRIES || !kept.as_ref().is_err_and(StoreError::is_outage) {
+            break kept;
+        }
+        tokio::time::sleep(FIRST_WAIT * 2_u32.pow(tries)).await;
+        tries += 1;
+    };
+    match kept {
         Ok(()) => vec![Ok(()); asked.len()],
         Err(error) if asked.len() == 1 || error.is_outage() => vec![Err(error); asked.len()],
         // One of them can't be kept: each by itself, so that it harms no sibling.

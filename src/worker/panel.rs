@@ -418,6 +418,7 @@ impl Worker {
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         if !calls.is_empty() {
             let asked = Asked {
+                id: self.entropy.id(),
                 project: claim.project.clone(),
                 session: claim.session.clone(),
                 scorer: question.scorer.clone(),

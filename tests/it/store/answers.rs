@@ -1,5 +1,7 @@
 //! Judgements that were paid for: kept once, the first wins; every attempt is in the ledger.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use afterword::domain::ids::{GroupId, ScorerId, SessionId};
 use afterword::domain::judge::Judgement;
 use afterword::domain::outcome::{Goodness, Outcome};
@@ -34,8 +36,11 @@ fn call(attempt: i64, error: Option<&str>) -> JudgeCall {
     }
 }
 
+static ID: AtomicU64 = AtomicU64::new(0);
+
 fn asked(ctx: &Ctx, calls: &[JudgeCall], answer: Option<(&str, Judgement)>) -> Asked {
     Asked {
+        id: ID.fetch_add(1, Ordering::Relaxed).to_string(),
         project: ctx.project.clone(),
         session: SessionId::trusted("s"),
         scorer: ScorerId::trusted("j"),
@@ -68,6 +73,9 @@ async fn a_cost_without_an_answer_is_kept_too(ctx: Ctx) {
     let kept = [asked(&ctx, &[call(1, Some("500"))], None), asked(&ctx, &[], None)];
     ctx.store.keep_asked(&kept, ctx.now()).await.unwrap();
     assert_eq!((ctx.count("judge_calls").await, ctx.count("outcomes").await), (1, 0));
+    // Once more, as after an outage in which nobody knows whether it was kept.
+    ctx.store.keep_asked(&kept, ctx.now()).await.unwrap();
+    assert_eq!(ctx.count("judge_calls").await, 1);
 }
 
 async fn usage_sums_up_what_calls_cost_and_came_to(ctx: Ctx) {

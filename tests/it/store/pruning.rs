@@ -204,6 +204,7 @@ async fn records_go_by_their_age_in_small_batches(ctx: Ctx) {
     for n in 0..6 {
         ctx.at_second(n * DAY + 1);
         let paid = Paid {
+            id: n.to_string(),
             project: ctx.project.clone(),
             session: session.clone(),
             scorer: scorer.clone(),
