@@ -42,11 +42,14 @@ fn read_turn(trace_id: &TraceId, spans: &[StoredSpan], shape: &turns::Turn) -> (
     (turn, Agent::named_by(&head.span.name, &head.span.body))
 }
 
+fn by_id<'a>(spans: &'a [StoredSpan], shape: &turns::Turn) -> HashMap<&'a SpanId, &'a StoredSpan> {
+    shape.spans.iter().map(|&n| (&spans[n].span.span_id, &spans[n])).collect()
+}
+
 /// The input of the turn's top-most span below its heads that has one, of several the earliest. Tools, searches and checks are
 /// asked by the agent, not by the user.
 fn child_input(spans: &[StoredSpan], shape: &turns::Turn) -> Option<String> {
-    let by_id: HashMap<&SpanId, &StoredSpan> =
-        shape.spans.iter().map(|&n| (&spans[n].span.span_id, &spans[n])).collect();
+    let by_id = by_id(spans, shape);
     let depth = |span: &StoredSpan| {
         let above = std::iter::successors(Some(span), |span| by_id.get(span.span.parent_id.as_ref()?).copied());
         // A circle ends where every span was passed.
@@ -62,8 +65,7 @@ fn child_input(spans: &[StoredSpan], shape: &turns::Turn) -> Option<String> {
 /// What the turn's spans below its root gave out in the agent's name. A text that a span and one of its ancestors both say
 /// counts once.
 fn child_outputs(spans: &[StoredSpan], shape: &turns::Turn) -> Option<String> {
-    let by_id: HashMap<&SpanId, &StoredSpan> =
-        shape.spans.iter().map(|&n| (&spans[n].span.span_id, &spans[n])).collect();
+    let by_id = by_id(spans, shape);
     let said = |span: &StoredSpan| -> Option<String> {
         let speaks = span.span.kind.speaks_for_agent();
         span.span.body.output.as_ref().filter(|_| speaks).and_then(|value| text_of(value, Speaker::Agent))

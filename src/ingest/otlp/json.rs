@@ -130,12 +130,17 @@ fn take(object: &mut Map<String, Value>, camel: &str, snake: &str) -> Option<Val
     object.remove(camel).or_else(|| object.remove(snake)).filter(|value| !value.is_null())
 }
 
+/// The fields of a span or a log record; where they can't be read, the span's id if that can, and why.
+fn object_of(raw: &str) -> Result<Map<String, Value>, (Option<String>, String)> {
+    match text::parse(raw) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err((None, "is not a JSON object".to_owned())),
+        Err(error) => Err((peek_id(raw), format!("is not readable JSON: {error}"))),
+    }
+}
+
 fn read_span(raw: &str) -> Result<WireSpan, (Option<String>, String)> {
-    let mut object = match text::parse(raw) {
-        Ok(Value::Object(object)) => object,
-        Ok(_) => return Err((None, "is not a JSON object".to_owned())),
-        Err(error) => return Err((peek_id(raw), format!("is not readable JSON: {error}"))),
-    };
+    let mut object = object_of(raw)?;
     let shown = object.get("spanId").or_else(|| object.get("span_id")).and_then(Value::as_str).map(str::to_owned);
     let refuse = |reason: String| (shown.clone(), reason);
     let trace = read_id(take(&mut object, "traceId", "trace_id"), 16, "trace id").map_err(refuse)?;
@@ -167,11 +172,7 @@ fn read_span(raw: &str) -> Result<WireSpan, (Option<String>, String)> {
 
 /// `None` for a record that names no span.
 fn read_record(raw: &str) -> Result<Option<WireRecord>, (Option<String>, String)> {
-    let mut object = match text::parse(raw) {
-        Ok(Value::Object(object)) => object,
-        Ok(_) => return Err((None, "is not a JSON object".to_owned())),
-        Err(error) => return Err((peek_id(raw), format!("is not readable JSON: {error}"))),
-    };
+    let mut object = object_of(raw)?;
     // Most log records of a program tell of no span: an id that can't be one is treated like none.
     let trace = read_id(take(&mut object, "traceId", "trace_id"), 16, "trace id").unwrap_or_default();
     let span = read_id(take(&mut object, "spanId", "span_id"), 8, "span id").unwrap_or_default();
