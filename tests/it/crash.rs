@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use crate::store::raw::Raw;
+use crate::support::address;
 use crate::support::judge::{Judge, Reply};
 use crate::support::postgres;
 use crate::support::server::Caller;
@@ -56,10 +57,14 @@ impl Crash {
         OsEntropy.fill(&mut seed);
         let seed = u64::from_le_bytes(seed);
         println!("seed {seed}");
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let judge = Judge::start(|_| Reply::After(Duration::from_millis(15), Box::new(Reply::Rating(8.0))));
-        let mut it =
-            Self { url, address: free.to_string(), judge, dice: SeededEntropy::new(seed), processes: Vec::new() };
+        let mut it = Self {
+            url,
+            address: address::own().to_string(),
+            judge,
+            dice: SeededEntropy::new(seed),
+            processes: Vec::new(),
+        };
         it.processes.push(it.spawn("serve"));
         it.healthy().await;
         for _ in 0..workers {
@@ -116,15 +121,11 @@ impl Crash {
         let mut calls_lost = 0;
         let mut most_lost = 0;
         for _ in 0..KILLS {
-            // A random moment: after so many more acknowledged spans, or judge calls once all are sent.
-            let more = 1 + self.dice.below(6);
-            let progress =
-                |sent: &AtomicU64, judge: &Judge| sent.load(Ordering::SeqCst) + judge.requests().len() as u64;
-            let target = progress(&sent, &self.judge) + more;
-            let is_done = sent.load(Ordering::SeqCst) == SESSIONS * TURNS;
-            if !is_done {
-                until("something happens", async || progress(&sent, &self.judge) >= target).await;
-            }
+            // A random moment: after so many more acknowledged spans and judge calls. Once all are sent there may be no more calls.
+            let progress = || sent.load(Ordering::SeqCst) + self.judge.requests().len() as u64;
+            let target = progress() + 1 + self.dice.below(6);
+            let is_sent = || sent.load(Ordering::SeqCst) == SESSIONS * TURNS;
+            until("something happens", async || is_sent() || progress() >= target).await;
             let victim = usize::try_from(self.dice.below(self.processes.len() as u64)).unwrap();
             self.processes[victim].kill().await.unwrap();
             if self.processes.len() == 1 {

@@ -291,20 +291,21 @@ async fn a_file_that_another_process_holds_is_waited_for_and_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_cut_down_and_started_again_in_mid_sweep_loses_nothing_and_nothing_is_judged_twice() {
-    const COUNT: usize = 40;
+    const WAVES: usize = 3;
+    const WAVE: usize = 13;
     let Some(postgres) = postgres::Own::start() else { return };
     let judge = Judge::start(|_| Reply::After(Duration::from_millis(50), Box::new(Reply::Rating(8.0))));
     let server = at_work(Some(postgres.database()), &judge).await;
-    let arriving = async {
-        for n in 0..COUNT {
-            say_at_last(&server, &format!("s{n}"), 1).await;
-            say_at_last(&server, &format!("s{n}"), 2).await;
-        }
-    };
-    let cutting = async {
-        for _ in 0..3 {
-            // Wherever ingest and sweep are by then.
-            let seen = judge.requests().len();
+    for wave in 0..WAVES {
+        let seen = judge.requests().len();
+        let arriving = async {
+            for n in wave * WAVE..(wave + 1) * WAVE {
+                say_at_last(&server, &format!("s{n}"), 1).await;
+                say_at_last(&server, &format!("s{n}"), 2).await;
+            }
+        };
+        // Wherever ingest and sweep are by then. Judges are asked about each wave: nobody asked about it before it was sent.
+        let cutting = async {
             let more = async {
                 while judge.requests().len() < seen + 3 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -313,9 +314,9 @@ async fn a_server_cut_down_and_started_again_in_mid_sweep_loses_nothing_and_noth
             tokio::time::timeout(Duration::from_mins(1), more).await.expect("judges are asked");
             postgres.cut_down();
             postgres.start_again();
-        }
-    };
-    tokio::join!(arriving, cutting);
-    all_judged_at_last(&server, COUNT).await;
-    nothing_lost_nothing_twice(&server, &judge, COUNT).await;
+        };
+        tokio::join!(arriving, cutting);
+    }
+    all_judged_at_last(&server, WAVES * WAVE).await;
+    nothing_lost_nothing_twice(&server, &judge, WAVES * WAVE).await;
 }

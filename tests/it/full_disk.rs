@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::process::{Child, Command};
 
+use crate::support::address;
 use crate::support::program::Program;
 use crate::support::server::Caller;
 
@@ -53,7 +54,7 @@ fn span(session: usize, turn: usize) -> serde_json::Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_clearly_loses_nothing_and_once_there_is_room_all_goes_on() {
     let program = Program::on_sqlite();
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = address::own().to_string();
     let process = serve(&program, &address);
     let caller = Caller::new(&format!("http://{address}"), KEY);
     afterword::scorers::install_tls();

@@ -11,7 +11,7 @@ use afterword::store::{Store, StoreError, StoreSettings};
 use super::contract;
 use super::ctx::{Ctx, START, root};
 use super::raw::Raw;
-use crate::support::postgres;
+use crate::support::{address, postgres};
 
 async fn open(url: &str) -> Result<Store, StoreError> {
     Store::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(1))).await
@@ -176,7 +176,7 @@ async fn a_url_of_neither_engine_is_a_bad_url_and_says_what_is_expected() {
 async fn a_server_or_folder_that_is_not_there_is_unreachable() {
     let folder = tempfile::tempdir().unwrap();
     let missing = format!("sqlite://{}/no/such/folder/x.db", folder.path().display());
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = address::own();
     for url in [missing, format!("postgres://afterword@{closed}/x")] {
         let error = open(&url).await.unwrap_err();
         assert!(matches!(error, StoreError::Unreachable(_)), "{url}: {error:?}");

@@ -11,4 +11,4 @@ pub mod server;
 pub mod webhook;
 pub mod witness;
 
-pub use postgres::absent;
+pub use postgres::{absent, address};

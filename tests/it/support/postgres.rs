@@ -8,13 +8,16 @@
 //! its own, so that Ctrl-C at the terminal reaches the tests alone.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What the keeper runs, given the ports it may try; it answers `ready PORT` or tells why not.
+#[path = "address.rs"]
+pub mod address;
+
+/// What the keeper runs, given a host and a port; it answers `ready FOLDER` or tells why not.
 ///
 /// Databases sort by the rules of English where the server can, so that a text key that forgets its byte order shows.
 /// Durability is off: nothing here outlives the process. `pg_ctl` returns when the server takes connections.
@@ -27,22 +30,21 @@ cd "$folder" || exit 1
 init() { initdb --pgdata data --username afterword --auth trust --encoding UTF8 --no-sync "$@" >>log 2>&1; }
 init --locale C --locale-provider icu --icu-locale en-US || init --locale C || { cat log; exit 1; }
 settings="-c fsync=off -c full_page_writes=off -c shared_buffers=32MB -c max_connections=300 $SETTINGS"
-for port; do
-    if pg_ctl --pgdata data --log log --wait --timeout 60 start >>log 2>&1 \
-        --options "$settings -c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories='$folder'"
-    then
-        echo "ready $port $folder"
-        cat >/dev/null
-        exit 0
-    fi
-done
+echo "host all all 127.0.0.0/8 trust" >>data/pg_hba.conf
+if pg_ctl --pgdata data --log log --wait --timeout 60 start >>log 2>&1 \
+    --options "$settings -c listen_addresses=$1 -c port=$2 -c unix_socket_directories='$folder'"
+then
+    echo "ready $folder"
+    cat >/dev/null
+    exit 0
+fi
 cat log
 exit 1
 "#;
 
 struct Server {
     binaries: PathBuf,
-    port: String,
+    address: SocketAddr,
     folder: String,
     databases: Mutex<u32>,
     /// Its closing is what stops the server; statics are never dropped, so the end of the process closes it.
@@ -104,12 +106,13 @@ impl Server {
         *count += 1;
         let name = format!("t_{count}");
         let made = Command::new(self.binaries.join("psql"))
-            .args(["--host", "127.0.0.1", "--port", &self.port, "--username", "afterword", "--no-psqlrc", "--quiet"])
+            .args(["--host", &self.address.ip().to_string(), "--port", &self.address.port().to_string()])
+            .args(["--username", "afterword", "--no-psqlrc", "--quiet"])
             .args(["--dbname", "postgres", "--command", &format!("CREATE DATABASE {name}")])
             .output()
             .expect("psql lies beside initdb");
         assert!(made.status.success(), "CREATE DATABASE {name}: {}", String::from_utf8_lossy(&made.stderr));
-        format!("postgres://afterword@127.0.0.1:{}/{name}", self.port)
+        format!("postgres://afterword@{}/{name}", self.address)
     }
 }
 
@@ -127,9 +130,10 @@ fn start(settings: &str) -> Option<Server> {
         return None;
     };
     let path = std::env::var("PATH").unwrap_or_default();
+    let address = address::own();
     let mut keeper = as_unprivileged("sh")
         .args(["-c", KEEPER, "keeper"])
-        .args(free_ports())
+        .args([address.ip().to_string(), address.port().to_string()])
         .env("PATH", format!("{}:{path}", binaries.display()))
         .env("SETTINGS", settings)
         .stdin(Stdio::piped())
@@ -141,13 +145,13 @@ fn start(settings: &str) -> Option<Server> {
     let mut answer = BufReader::new(keeper.stdout.take().expect("stdout is piped"));
     let mut line = String::new();
     answer.read_line(&mut line).expect("the keeper answers in UTF-8");
-    let Some((port, folder)) = line.strip_prefix("ready ").and_then(|said| said.trim().split_once(' ')) else {
+    let Some(folder) = line.strip_prefix("ready ") else {
         let mut rest = String::new();
         answer.read_to_string(&mut rest).expect("the keeper answers in UTF-8");
         panic!("PostgreSQL of {} did not start: {line}{rest}", binaries.display());
     };
-    let (port, folder) = (port.to_owned(), folder.to_owned());
-    Some(Server { binaries, port, folder, databases: Mutex::new(0), _lifeline: lifeline })
+    let folder = folder.trim_end().to_owned();
+    Some(Server { binaries, address, folder, databases: Mutex::new(0), _lifeline: lifeline })
 }
 
 /// The folder that holds all the binaries: one on PATH, else the newest of Debian's.
@@ -179,11 +183,4 @@ pub fn as_unprivileged(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".to_owned()]).arg(program);
     command
-}
-
-/// Ports that were free a moment ago. More than one, since another process may take any of them meanwhile.
-fn free_ports() -> Vec<String> {
-    let held: Vec<TcpListener> =
-        (0..5).map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback has free ports")).collect();
-    held.iter().map(|port| port.local_addr().expect("a bound socket has an address").port().to_string()).collect()
 }
