@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, EvalArgs, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
+use super::args::{Args, Command, EvalArgs, KeyCommand, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
     ExitCode, bench, check_config, compose, deliveries, demo, eval, explain, fail, import, keys, pause, preview, print,
-    reports, resweep, sample, serve,
+    release, reports, resweep, sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::{self, Config, Sources};
+use crate::config::{self, Config, DatabaseUrl, Sources};
 use crate::store::StoreError;
 use crate::worker::{PassReport, Worker};
 use crate::{lifecycle, telemetry};
@@ -61,8 +61,8 @@ pub fn run(args: &Args) -> ExitCode {
 async fn run_with(command: &Command, config: Config) -> ExitCode {
     let style = Style::of_stdout();
     match command {
-        Command::Demo(args) => ended(demo::run(&config, args, style).await),
-        Command::Bench(asked) => ended(bench::run(asked, style).await),
+        Command::Demo(args) => until_signals(demo::run(&config, args, style)).await,
+        Command::Bench(asked) => until_signals(bench::run(asked, style)).await,
         Command::Compose(_) | Command::CheckConfig | Command::Openapi => ExitCode::Usage,
         Command::Serve
         | Command::Work
@@ -78,8 +78,12 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Sample(_)
         | Command::Pause(_)
         | Command::Resume(_)
+        | Command::Release(_)
         | Command::Migrate
         | Command::Key(_) => {
+            if let Err(problem) = is_there(command, &config.database.url) {
+                return fail(ExitCode::Database, &problem);
+            }
             let database = config.database.url.to_string();
             match App::open(config).await {
                 Ok(app) => {
@@ -100,12 +104,15 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
     match command {
         Command::Serve => Box::pin(with_signals(app, serve::serve)).await,
         Command::Work => Box::pin(with_signals(app, serve::work)).await,
-        Command::Import(args) => imported(&import::run(&app, args, style).await),
+        Command::Import(args) => match cancelled_by_signals() {
+            Ok(cancel) => imported(&import::run(&app, args, style, &cancel).await),
+            Err(code) => code,
+        },
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Resweep(args) => Box::pin(judge_again(&app, args, style)).await,
         Command::Eval(args) => Box::pin(evaluate(&app, args, style)).await,
-        Command::Recompose(args) => reported(reports::recompose(&app, args, style).await),
-        Command::Summary(args) => reported(reports::summary(&app, args, style).await),
+        Command::Recompose(args) => ended(reports::recompose(&app, args, style).await),
+        Command::Summary(args) => ended(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
@@ -124,8 +131,9 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
             Ok(worker) => ended(pause::resume(&app, &worker, args).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
+        Command::Release(args) => ended(release::run(&app, args).await),
         Command::Migrate => migrate(&app).await,
-        Command::Key(command) => reported(keys::run(&app, command, style).await),
+        Command::Key(command) => ended(keys::run(&app, command, style).await),
         Command::Sample(_)
         | Command::Compose(_)
         | Command::CheckConfig
@@ -143,8 +151,51 @@ fn openapi() -> Result<String, String> {
 fn ended(result: anyhow::Result<String>) -> ExitCode {
     match result {
         Ok(answer) => print(&answer),
-        Err(error) => fail(ExitCode::Failed, &format!("{error:#}")),
+        Err(error) => failed(&error),
     }
+}
+
+/// Tells what went wrong, with the code of a database that is at fault.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    let is_of_database = error.chain().any(|cause| cause.is::<StoreError>());
+    fail(if is_of_database { ExitCode::Database } else { ExitCode::Failed }, &format!("{error:#}"))
+}
+
+/// Does what leaves nothing behind, unless a signal says stop before it is through.
+async fn until_signals(work: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
+    let cancel = match cancelled_by_signals() {
+        Ok(cancel) => cancel,
+        Err(code) => return code,
+    };
+    match cancel.run_until_cancelled(work).await {
+        Some(answer) => ended(answer),
+        None => fail(ExitCode::Failed, &"stopped by a signal before it was through"),
+    }
+}
+
+/// Whether a command that only makes sense of what is stored finds a database. SQLite would make an empty file, and answer about that:
+/// no session, no group, no key, to somebody who stands in the wrong folder.
+fn is_there(command: &Command, url: &DatabaseUrl) -> Result<(), String> {
+    let may_make_one = match command {
+        Command::Serve
+        | Command::Work
+        | Command::Import(_)
+        | Command::Sweep(_)
+        | Command::Eval(_)
+        | Command::Migrate => true,
+        Command::Key(key) => matches!(key, KeyCommand::Create(_)),
+        _ => false,
+    };
+    let Some(path) = url.expose().strip_prefix("sqlite://").filter(|_| !may_make_one) else { return Ok(()) };
+    let file = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    if file.try_exists().unwrap_or(true) {
+        return Ok(());
+    }
+    Err(format!(
+        "there is no database at {} (database.url is {url}). Check database.url, --config and the working folder; `afterword serve` \
+         and `afterword import` make one",
+        file.display()
+    ))
 }
 
 fn stored(result: Result<String, StoreError>) -> ExitCode {
@@ -154,19 +205,11 @@ fn stored(result: Result<String, StoreError>) -> ExitCode {
     }
 }
 
-fn reported(result: Result<String, reports::Trouble>) -> ExitCode {
-    match result {
-        Ok(answer) => print(&answer),
-        Err(error @ reports::Trouble::Asked(_)) => fail(ExitCode::Failed, &error),
-        Err(error @ reports::Trouble::Store(_)) => fail(ExitCode::Database, &error),
-    }
-}
-
 fn imported(ended: &import::Ended) -> ExitCode {
     let printed = print(&ended.summary);
     match &ended.stopped {
         Some(error @ import::ImportError::Store(_)) => fail(ExitCode::Database, error),
-        Some(error @ import::ImportError::File(..)) => fail(ExitCode::Failed, error),
+        Some(error @ (import::ImportError::File(..) | import::ImportError::Stopped)) => fail(ExitCode::Failed, error),
         None if ended.is_refused => ExitCode::Partly,
         None => printed,
     }
@@ -198,16 +241,29 @@ async fn sweep(app: &App, args: &SweepArgs, style: Style) -> ExitCode {
         Ok(both) => both,
         Err(code) => return code,
     };
-    match worker.pass(None, Duration::MAX, &cancel).await {
+    let printed = match worker.pass(None, Duration::MAX, &cancel).await {
         Ok(report) if args.json => print(&format!("{}\n", serde_json::json!(report))),
         Ok(report) => print(&pass_table(&report, style)),
-        Err(error) => fail(ExitCode::Database, &error),
+        Err(error) => return fail(ExitCode::Database, &error),
+    };
+    if cancel.is_cancelled() {
+        return fail(ExitCode::Failed, &"stopped by a signal; what was not judged stays due");
     }
+    printed
 }
 
 async fn judge_again(app: &App, args: &ResweepArgs, style: Style) -> ExitCode {
     match worker_until_signals(app) {
-        Ok((worker, cancel)) => ended(resweep::run(app, &worker, args, style, &cancel).await),
+        Ok((worker, cancel)) => match resweep::run(app, &worker, args, style, &cancel).await {
+            Ok(answer) if cancel.is_cancelled() => {
+                print(&answer);
+                fail(
+                    ExitCode::Failed,
+                    &"stopped by a signal; the re-sweep goes on wherever a worker runs (serve or work)",
+                )
+            }
+            other => ended(other),
+        },
         Err(code) => code,
     }
 }
@@ -223,7 +279,7 @@ async fn evaluate(app: &App, args: &EvalArgs, style: Style) -> ExitCode {
             print(&answer);
             ExitCode::Gate
         }
-        Err(error) => fail(ExitCode::Failed, &format!("{error:#}")),
+        Err(error) => failed(&error),
     }
 }
 

@@ -172,7 +172,10 @@ impl Lane {
 impl Pass<'_> {
     /// The endpoint is there and takes the key, whatever it answered.
     pub(super) fn answered(self) {
-        self.lane.state().answered();
+        let was_open = self.lane.state().answered();
+        if was_open {
+            tracing::info!(model = %self.lane.model, "the judge endpoint answers again; sessions that waited for it go on");
+        }
     }
 
     /// The key was not accepted, as `why` says: answers how long the circuit is open now.
@@ -247,10 +250,11 @@ impl State {
         may
     }
 
-    fn answered(&mut self) {
+    /// Answers whether the circuit was open.
+    fn answered(&mut self) -> bool {
         self.failures = 0;
         self.openings = 0;
-        self.open_until = None;
+        self.open_until.take().is_some()
     }
 
     fn gave_up(&mut self, now: Duration, limits: Limits) {

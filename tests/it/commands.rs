@@ -198,7 +198,12 @@ async fn a_group_is_named_by_its_name_too_where_only_one_has_it() {
     assert!(several.err.contains("name one by its id") && several.err.contains(ids[2].as_str()), "{}", several.err);
     for command in [&["pause", "Nobody"][..], &["explain", "one", "--group", "Nobody"]] {
         let none = program.run(command).with_code(1);
-        assert!(none.err.contains("project Default has no scorer group"), "{}", none.err);
+        assert!(
+            none.err.contains("there is no scorer group with the id or name \"Nobody\"")
+                && none.err.contains("it has \""),
+            "{}",
+            none.err
+        );
     }
 }
 

@@ -124,7 +124,7 @@ async fn what_can_t_be_evaluated_is_told_before_anything_is_asked() {
     let other = program
         .run(["eval", "--dataset", "cases.jsonl", "--group", "Nobody", "--endpoint", "http://127.0.0.1:9"])
         .with_code(1);
-    assert!(other.err.contains("no scorer group \"Nobody\""), "{}", other.err);
+    assert!(other.err.contains("no scorer group with the id or name \"Nobody\""), "{}", other.err);
     program.run(["eval", "--dataset", "cases.jsonl", "--group", "Bar"]).with_code(2);
     for wrong in [&["--endpoint", "nowhere"][..], &["--answers", "all.jsonl", "--tolerance", "1"]] {
         program.run([&["eval", "--dataset", "cases.jsonl", "--group", "Bar"], wrong].concat()).with_code(2);

@@ -10,7 +10,7 @@ mod report;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ use super::terminal::Style;
 use crate::app::App;
 use crate::clock::Clock as _;
 use crate::domain::dataset::{Checks, RunOrder, RunRow, RunState, Submission};
-use crate::domain::ids::{GroupId, ProjectId};
+use crate::domain::ids::ProjectId;
 use crate::http::{MOST_ROWS, RunDetail, TOLERANCE};
 use crate::store::{SavedDataset, SavedRun};
 use crate::worker::{GateAnswer, GateOrder, Worker};
@@ -176,15 +176,7 @@ async fn ordered(
     args: &EvalArgs,
     dataset: &SavedDataset,
 ) -> anyhow::Result<SavedRun> {
-    let groups = app.store.groups(project).await?;
-    let by_id = groups.iter().find(|group| group.id.as_str() == args.group);
-    let named: Vec<_> = groups.iter().filter(|group| group.spec.name == args.group).collect();
-    let group: GroupId = match (by_id, named.as_slice()) {
-        (Some(group), _) => group.id.clone(),
-        (None, [one]) => one.id.clone(),
-        (None, []) => bail!("project {} has no scorer group \"{}\"", args.project, args.group),
-        (None, _) => bail!("several scorer groups are called \"{}\"; name one by its id", args.group),
-    };
+    let group = named::group(app, project, &args.group).await?.id;
     let order = RunOrder {
         dataset: dataset.id.clone(),
         group: Some(group),
