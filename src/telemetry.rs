@@ -70,7 +70,7 @@ pub fn filter(text: &str) -> Result<EnvFilter, BadFilter> {
             }
         }
     }
-    let quiet = if text.contains("sqlx") { "" } else { "sqlx=error," };
+    let quiet = if text.contains("sqlx") { "" } else { "sqlx=error,sqlx_postgres::options=warn," };
     EnvFilter::builder().parse(format!("{quiet}{}", parts.join(","))).map_err(|_| BadFilter { part: text.to_owned() })
 }
 

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, DatabaseUrl, Sources};
 use crate::store::StoreError;
-use crate::worker::{PassReport, Worker};
+use crate::worker::{OrderError, PassReport, RunError, Worker};
 use crate::{lifecycle, telemetry};
 
 /// Does what the command line asks for.
@@ -53,7 +53,12 @@ pub fn run(args: &Args) -> ExitCode {
         return fail(ExitCode::Config, &error);
     }
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(run_with(&args.command, config)),
+        Ok(runtime) => {
+            let code = runtime.block_on(run_with(&args.command, config));
+            // What a thread still reads, from a pipe that nobody closes, is of no use any more.
+            runtime.shutdown_background();
+            code
+        }
         Err(error) => fail(ExitCode::Failed, &format!("the runtime can't start: {error}")),
     }
 }
@@ -155,10 +160,18 @@ fn ended(result: anyhow::Result<String>) -> ExitCode {
     }
 }
 
-/// Tells what went wrong, with the code of a database that is at fault.
 fn failed(error: &anyhow::Error) -> ExitCode {
-    let is_of_database = error.chain().any(|cause| cause.is::<StoreError>());
-    fail(if is_of_database { ExitCode::Database } else { ExitCode::Failed }, &format!("{error:#}"))
+    fail(code_of(error), &format!("{error:#}"))
+}
+
+/// Whether it is the database that is at fault, by itself or within what else can go wrong.
+fn code_of(error: &anyhow::Error) -> ExitCode {
+    let is_of_database = error.chain().any(|cause| {
+        cause.is::<StoreError>()
+            || matches!(cause.downcast_ref(), Some(OrderError::Store(_)))
+            || matches!(cause.downcast_ref(), Some(RunError::Store(_)))
+    });
+    if is_of_database { ExitCode::Database } else { ExitCode::Failed }
 }
 
 /// Does what leaves nothing behind, unless a signal says stop before it is through.
@@ -308,4 +321,28 @@ async fn migrate(app: &App) -> ExitCode {
             format!("The database is up to date: all {statements} statements of this version fit it.\n")
         }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_database_that_fails_midway_has_its_own_exit_code_wherever_it_is_found_out() {
+        let away = || StoreError::NoConnection;
+        for error in [
+            anyhow::Error::from(away()),
+            anyhow::Error::from(away()).context("the first sweep"),
+            OrderError::Store(away()).into(),
+            Err::<(), _>(OrderError::Store(away())).context("scorer group g").unwrap_err(),
+            RunError::Store(away()).into(),
+        ] {
+            assert_eq!(code_of(&error), ExitCode::Database, "{error:#}");
+        }
+        for error in [anyhow::anyhow!("there is no project"), OrderError::NoGroup.into(), RunError::NoRun.into()] {
+            assert_eq!(code_of(&error), ExitCode::Failed, "{error:#}");
+        }
+    }
 }

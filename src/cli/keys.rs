@@ -148,8 +148,14 @@ async fn list(app: &App, args: &KeyListArgs, style: Style) -> anyhow::Result<Str
     if keys.is_empty() {
         return Ok(format!("Project {} does not have any API key.\n", args.project));
     }
-    let columns = ["id", "begins with", "name", "scopes", "state", "made"].map(Column::text);
-    let mut table = Table::new(columns);
+    let mut table = Table::new([
+        Column::text("id"),
+        Column::text("begins with"),
+        Column::long_text("name"),
+        Column::text("scopes"),
+        Column::text("state"),
+        Column::text("made"),
+    ]);
     for key in keys {
         let cells = [
             key.id.clone(),

@@ -75,7 +75,7 @@ fn summary_text(figures: &Figures, agents: &[AgentFigures], lines: &[Line], styl
             bands.join(", ")
         );
     }
-    let mut members = chart("member");
+    let mut members = chart(Column::long_text("member"));
     for member in &figures.members {
         let trouble = [(member.failure_rate, "failed"), (member.decline_rate, "declined")];
         let trouble = trouble.into_iter().filter_map(|(rate, what)| {
@@ -85,14 +85,14 @@ fn summary_text(figures: &Figures, agents: &[AgentFigures], lines: &[Line], styl
     }
     let _ = write!(text, "\n{}", members.render(style));
     if agents.len() > 1 {
-        let mut table = chart("agent");
+        let mut table = chart(Column::long_text("agent"));
         for agent in agents {
             row(&mut table, agent.agent_name.as_deref().unwrap_or("(none)"), agent.figures.spread, "");
         }
         let _ = write!(text, "\n{}", table.render(style));
     }
     if let Some(own) = lines.first().filter(|line| !line.segments.is_empty()) {
-        let mut table = chart("day");
+        let mut table = chart(Column::text("day"));
         for (place, segment) in own.segments.iter().enumerate() {
             for (point, note) in segment.points.iter().zip(std::iter::once(true).chain(std::iter::repeat(false))) {
                 let version = segment.version.unwrap_or_default();
@@ -106,9 +106,9 @@ fn summary_text(figures: &Figures, agents: &[AgentFigures], lines: &[Line], styl
     text
 }
 
-fn chart(what: &str) -> Table {
+fn chart(first: Column) -> Table {
     Table::new([
-        Column::text(what),
+        first,
         Column::number("mean"),
         Column::text(""),
         Column::number("samples"),

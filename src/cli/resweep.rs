@@ -167,6 +167,9 @@ fn estimated(estimate: &Estimate, style: Style) -> String {
     ] {
         table.row([Cell::from(what), Cell::from(count.to_string())]);
     }
+    if estimate.pruned > 0 {
+        table.row([Cell::from("sessions whose spans were pruned, left out"), estimate.pruned.to_string().into()]);
+    }
     let cost = match estimate.cost {
         Some(cost) => format!("{cost:.2}"),
         None if estimate.judge_calls == 0 => "0.00".to_owned(),

@@ -68,6 +68,11 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
                 Self::Corrupt(error.to_string())
             }
+            // Something else answers at that address; where in the driver that was found out helps nobody.
+            sqlx::Error::Protocol(said) => {
+                let said = said.split(" (sqlx").next().unwrap_or_default();
+                Self::Unreachable(format!("what answers there does not speak as a database does: {said}"))
+            }
             sqlx::Error::Configuration(_) => Self::BadUrl(error.to_string()),
             _ => Self::Refused(error.to_string()),
         }

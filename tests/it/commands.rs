@@ -80,6 +80,8 @@ fn a_configuration_with_unknown_keys_or_bad_values_is_refused_by_name() {
         ("AFTERWORD__SWEEP__MAX_ATTEMPTS", "many", "sweep.max_attempts: is \"many\""),
         ("AFTERWORD__SERVER__LISTEN", "nowhere", "server.listen: is \"nowhere\""),
         ("AFTERWORD__SERVER__NAME", "x", "AFTERWORD__SERVER__NAME: sets nothing"),
+        ("AFTERWORD_SWEEP__LEASE", "5m", "AFTERWORD_SWEEP__LEASE: sets nothing"),
+        ("AFTERWORD_SWEEP__LEASE", "5m", "did you mean AFTERWORD__SWEEP__LEASE?"),
         ("AFTERWORD__JUDGE__MODEL", "m", "judge.base_url: must say where the model is asked"),
     ] {
         let ended = program.run_with(&[(name, value)], ["migrate"]).with_code(3);
