@@ -127,7 +127,7 @@ pub enum Command {
 /// Options of `import`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct ImportArgs {
-    /// The files
+    /// The files; - reads standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// The project to import into; it is made where it does not exist

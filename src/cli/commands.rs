@@ -66,8 +66,8 @@ pub fn run(args: &Args) -> ExitCode {
 async fn run_with(command: &Command, config: Config) -> ExitCode {
     let style = Style::of_stdout();
     match command {
-        Command::Demo(args) => until_signals(demo::run(&config, args, style)).await,
-        Command::Bench(asked) => until_signals(bench::run(asked, style)).await,
+        Command::Demo(args) => until_signals(Box::pin(demo::run(&config, args, style))).await,
+        Command::Bench(asked) => until_signals(Box::pin(bench::run(asked, style))).await,
         Command::Compose(_) | Command::CheckConfig | Command::Openapi => ExitCode::Usage,
         Command::Serve
         | Command::Work

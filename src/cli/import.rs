@@ -68,6 +68,12 @@ pub enum ImportError {
     Stopped,
 }
 
+const STANDARD_INPUT: &str = "standard input";
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// How an import ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -86,7 +92,7 @@ pub async fn run(app: &App, args: &ImportArgs, style: Style, cancel: &Cancellati
     let stopped = import_all(app, args, &mut files, cancel).await.err();
     let is_refused = files.iter().any(|(_, imported)| !imported.refused.is_empty());
     let summary = if args.json { as_json(&files) } else { as_table(&files, style) };
-    Ended { is_refused, summary, stopped }
+    Ended { summary, is_refused, stopped }
 }
 
 fn as_json(files: &[(String, Imported)]) -> String {
@@ -154,7 +160,8 @@ async fn import_all(
         let mut imported = Imported::default();
         let ended = import(app, &project, path, &mut imported, cancel).await;
         if ended.is_ok() || imported.pieces > 0 {
-            files.push((path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(), imported));
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            files.push((if is_standard_input(path) { STANDARD_INPUT.to_owned() } else { name }, imported));
         }
         ended?;
     }
@@ -169,10 +176,16 @@ async fn import(
     imported: &mut Imported,
     cancel: &CancellationToken,
 ) -> Result<(), ImportError> {
-    let in_file = |error| ImportError::File(path.display().to_string(), error);
-    let size = std::fs::metadata(path).map_err(in_file)?.len();
-    let pieces = file::read(path).map_err(in_file)?;
-    let progress = Progress::start(path.display().to_string(), Unit::Bytes, Some(size));
+    let (file, name) = if is_standard_input(path) {
+        (Path::new("/dev/stdin"), STANDARD_INPUT.to_owned())
+    } else {
+        (path, path.display().to_string())
+    };
+    let in_file = |error| ImportError::File(name.clone(), error);
+    let size = std::fs::metadata(file).map_err(in_file)?;
+    let size = size.is_file().then_some(size.len());
+    let pieces = file::read(file).map_err(in_file)?;
+    let progress = Progress::start(name.clone(), Unit::Bytes, size);
     // Reading and decoding block; a few pieces ahead keep the writer busy without holding the file in memory.
     let (sender, mut receiver) = mpsc::channel::<Piece>(8);
     tokio::task::spawn_blocking(move || {

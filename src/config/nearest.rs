@@ -21,11 +21,11 @@ fn distance(from: &[char], to: &[char]) -> usize {
         let mut next = vec![row + 1];
         for (column, other) in to.iter().enumerate() {
             let replaced = last[column] + usize::from(own != other);
-            let mut least = replaced.min(last[column + 1] + 1).min(next[column] + 1);
+            let mut off = replaced.min(last[column + 1] + 1).min(next[column] + 1);
             if row > 0 && column > 0 && *own == to[column - 1] && from[row - 1] == *other {
-                least = least.min(before[column - 1] + 1);
+                off = off.min(before[column - 1] + 1);
             }
-            next.push(least);
+            next.push(off);
         }
         before = std::mem::replace(&mut last, next);
     }

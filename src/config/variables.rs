@@ -63,18 +63,13 @@ fn mistyped(name: &str, section: Option<(&'static str, &'static [Setting])>) -> 
         Some(meant) => format!("; did you mean {meant}?"),
         None => String::new(),
     };
-    let has = match section {
-        Some((section, settings)) => {
-            let keys: Vec<&str> = settings.iter().map(|setting| setting.key).collect();
-            format!("there is no such setting; [{section}] has {}", keys.join(", "))
-        }
-        None => {
-            let sections: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
-            format!(
-                "settings are {PREFIX}SECTION__KEY in capitals, and the sections are {}",
-                sections.join(", ").to_ascii_uppercase()
-            )
-        }
+    let has = if let Some((section, settings)) = section {
+        let keys: Vec<&str> = settings.iter().map(|setting| setting.key).collect();
+        format!("there is no such setting; [{section}] has {}", keys.join(", "))
+    } else {
+        let sections: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
+        let sections = sections.join(", ").to_ascii_uppercase();
+        format!("settings are {PREFIX}SECTION__KEY in capitals, and the sections are {sections}")
     };
     format!("sets nothing: {has}{meant}")
 }

@@ -53,11 +53,11 @@ impl Troubles {
             tracing::warn!(doing, %error, "the database fails; what fails is tried again, and this is told again every 10 minutes while it lasts");
             return;
         };
-        match spell.failed(now) {
-            Some(Lasted { length, failures }) => {
-                tracing::warn!(doing, %error, seconds = length.get() / 1_000_000, failures, "the database still fails");
-            }
-            None => tracing::debug!(doing, %error, "the database still fails"),
+        if let Some(Lasted { length, failures }) = spell.failed(now) {
+            let seconds = length.get() / 1_000_000;
+            tracing::warn!(doing, %error, seconds, failures, "the database still fails");
+        } else {
+            tracing::debug!(doing, %error, "the database still fails");
         }
     }
 

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use afterword::domain::time::Timestamp;
 use serde_json::{Value, json};
@@ -44,11 +44,12 @@ fn ended(child: Child) -> Ended {
 }
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let since = Instant::now();
-    while !holds().await {
-        assert!(since.elapsed() < PATIENCE, "waited in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "waited in vain until {what}");
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -158,6 +159,21 @@ async fn an_import_that_a_signal_stops_tells_how_far_it_came() {
     drop(pipe);
     assert!(told.err.contains("the import was stopped by a signal. What was imported so far stays"), "{}", told.err);
     assert!(told.summary("endless.jsonl").new >= 1_000, "{}", told.out);
+}
+
+#[test]
+fn an_import_reads_standard_input_where_it_is_asked_to() {
+    let program = Program::on_sqlite();
+    let file = program.file("one.jsonl", chat("one", 2) + "\n" + &chat("two", 2));
+    let output = Command::new(env!("CARGO_BIN_EXE_afterword"))
+        .args(["import", "-", "--json"])
+        .current_dir(program.folder())
+        .env("AFTERWORD__DATABASE__URL", program.url())
+        .stdin(std::fs::File::open(file).unwrap())
+        .output()
+        .unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["files"][0]["file"], &told["files"][0]["new"]), (&json!("standard input"), &json!(4)), "{told}");
 }
 
 #[tokio::test]
