@@ -138,7 +138,11 @@ pub(super) const JUDGES: Resource = Resource {
         ("JudgeProfile", "Chosen & {profileId: id}"),
         ("Chosen", "Profile & {scopeMode: 'all'|'selected', agentIds: [text]}"),
         ("ChosenPatch", "ProfilePatch & {scopeMode?: 'all'|'selected', agentIds?: [text]}"),
-        ("OfflinePatch", "{numberOfRequests?: whole(1..100)|null, isDefault?: flag|null}"),
+        (
+            "OfflinePatch",
+            "{numberOfRequests?: whole(1..100)|null, isDefault?: flag|null, vectorSimilarity?: any, jaccardSimilarity?: any, \
+             bleuScore?: any, rougeScore?: any, sovereigntyIndex?: any, thresholds?: any, codeScorers?: any, status?: any}",
+        ),
         (
             "JudgePatch",
             "{name?: text(1..200), description?: text(..2000)|null, judge?: RubricPatch|null, offline?: OfflinePatch|null, online?: \
