@@ -270,10 +270,7 @@ async fn judge_again(app: &App, args: &ResweepArgs, style: Style) -> ExitCode {
         Ok((worker, cancel)) => match resweep::run(app, &worker, args, style, &cancel).await {
             Ok(answer) if cancel.is_cancelled() => {
                 print(&answer);
-                fail(
-                    ExitCode::Failed,
-                    &"stopped by a signal; the re-sweep goes on wherever a worker runs (serve or work)",
-                )
+                fail(ExitCode::Failed, &"stopped by a signal before the re-sweep was through")
             }
             other => ended(other),
         },

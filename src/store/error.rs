@@ -110,8 +110,9 @@ fn classify(answer: &dyn DatabaseError) -> StoreError {
     match code.parse::<i32>().map(|code| code & 0xff) {
         Ok(5 | 6) => StoreError::Conflict(text),
         Ok(8) => StoreError::ReadOnly(text),
+        Ok(10) => StoreError::Unreachable(format!("{text}: its disk fails or is full, or a quota is used up")),
         // 26: the file is something else than a database.
-        Ok(10 | 14 | 26) => StoreError::Unreachable(text),
+        Ok(14 | 26) => StoreError::Unreachable(text),
         Ok(11) => StoreError::Corrupt(text),
         Ok(13) => StoreError::Full(text),
         _ => StoreError::Refused(text),

@@ -220,6 +220,11 @@ impl Going<'_> {
         let mut rows = std::pin::pin!(rows.take_until(cancel.cancelled()).ready_chunks(MOST_ROWS));
         // Enough batches under way for judges never to wait for rows.
         let most = (2 * self.worker.judges().max_concurrency()).div_ceil(MOST_ROWS).max(4);
+        let grace = self.app.config.shutdown.grace.to_std();
+        let mut out_of_time = std::pin::pin!(async {
+            cancel.cancelled().await;
+            tokio::time::sleep(grace).await;
+        });
         let mut grading = FuturesUnordered::new();
         let mut is_through = false;
         while !is_through || !grading.is_empty() {
@@ -229,6 +234,7 @@ impl Going<'_> {
                     Some(chunk) => grading.push(self.submit(chunk.into_iter().collect::<anyhow::Result<Vec<_>>>()?)),
                 },
                 Some(graded) = grading.next(), if !grading.is_empty() => progress.add(graded?),
+                () = &mut out_of_time => break,
             }
         }
         ensure!(!cancel.is_cancelled(), "interrupted; go on with --resume {}", self.run.id);
