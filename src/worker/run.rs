@@ -20,7 +20,8 @@ const UPKEEP: Duration = Duration::from_mins(1);
 /// Planning and judging are two loops: judges are slow, and what becomes quiet meanwhile must not wait for them.
 pub async fn run(worker: Arc<Worker>, schedule: Schedule, cancel: CancellationToken) {
     if let Err(error) = worker.store.forget_blocks().await {
-        tracing::warn!(%error, "what earlier processes learned of budgets and endpoints can't be forgotten; it holds until it is over");
+        let doing = "forgetting what earlier processes learned of budgets and endpoints";
+        worker.store.tell_trouble(doing, &error, worker.clock.now());
     }
     if schedule.is_off() {
         tokio::join!(keep_up(&worker, &cancel), retention::run(&worker, &cancel));
