@@ -11,9 +11,21 @@ use afterword::domain::outcome::Outcome;
 use afterword::scorers::code::{CodeInput, CodeOutcome, CodeScorers, CodeSettings, Language, SpanView};
 use serde_json::{Value, json};
 
-/// Settings whose workers are the real program.
+use crate::support::PATIENCE;
+
+/// Settings whose workers are the real program, and whose limits no ordinary script reaches, however long the machine stands still.
 fn settings() -> CodeSettings {
-    CodeSettings::of(env!("CARGO_BIN_EXE_afterword"))
+    CodeSettings { soft_limit: PATIENCE, hard_limit: PATIENCE * 2, ..CodeSettings::of(env!("CARGO_BIN_EXE_afterword")) }
+}
+
+/// Settings for scripts that are to reach a limit: short enough to reach often.
+fn short() -> CodeSettings {
+    CodeSettings { soft_limit: Duration::from_secs(1), hard_limit: Duration::from_secs(4), ..settings() }
+}
+
+/// Whether a script may reach a limit, by what its failure may say.
+fn may_be_late(said: &[&str]) -> bool {
+    said.contains(&"ran longer than")
 }
 
 fn scorers() -> CodeScorers {
@@ -77,6 +89,3 @@ fn failure(outcome: &CodeOutcome) -> String {
 fn extra(outcome: &CodeOutcome) -> Value {
     Value::Object(outcome.extra.clone())
 }
-
-/// How long a test waits for what must come well before.
-const PATIENCE: Duration = Duration::from_mins(1);
