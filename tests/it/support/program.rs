@@ -71,8 +71,11 @@ impl Program {
                 command.env_remove(name);
             }
         }
-        command.env("AFTERWORD__DATABASE__URL", &self.url).env("AFTERWORD__DATABASE__BUSY_TIMEOUT", "5m");
-        command.envs(variables.iter().copied());
+        // But for the command that prints what is in effect, which is to be the configuration's own.
+        if command.get_args().all(|arg| arg != "check-config") {
+            command.env("AFTERWORD__DATABASE__BUSY_TIMEOUT", "5m");
+        }
+        command.env("AFTERWORD__DATABASE__URL", &self.url).envs(variables.iter().copied());
         let output = command.output().expect("the binary runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the binary writes UTF-8");
         Ended {

@@ -43,7 +43,7 @@ impl Gate {
     /// Returns once so many operations wait for a lock.
     async fn until_waiting(&mut self, expected: i64) {
         let waiting = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            WHERE datname = current_database() AND wait_event_type = 'Lock' AND backend_type = 'client backend'";
         within(async {
             while query_scalar::<_, i64>(waiting).fetch_one(&mut self.watch).await.unwrap() != expected {
                 tokio::task::yield_now().await;
