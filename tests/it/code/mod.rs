@@ -25,7 +25,25 @@ fn short() -> CodeSettings {
 
 /// Whether a script may reach a limit, by what its failure may say.
 fn may_be_late(said: &[&str]) -> bool {
-    said.contains(&"ran longer than")
+    said.iter().any(|text| text.starts_with("ran longer"))
+}
+
+/// A script that harms nobody, and scores 1.
+const GOOD: &str = "const handler = (input) => input.length > 3 ? 1 : 0";
+
+/// Checks that `GOOD` scored. Where limits are short it may be too late instead, since a machine may stand still for longer. Answers
+/// whether it scored.
+#[track_caller]
+fn is_heard(outcome: &CodeOutcome, limits_are_short: bool) -> bool {
+    let is_late = outcome.outcome.reason().is_some_and(|reason| reason.contains("ran longer than"));
+    assert!((limits_are_short && is_late) || (score(outcome) - 1.0).abs() < 1e-9, "{outcome:?}");
+    !is_late
+}
+
+/// Returns once workers of short limits heard `GOOD`: they go on.
+async fn until_heard(scorers: &CodeScorers) {
+    let hearing = async { while !is_heard(&run(scorers, Language::JavaScript, GOOD).await, true) {} };
+    tokio::time::timeout(PATIENCE, hearing).await.expect("workers go on");
 }
 
 fn scorers() -> CodeScorers {
