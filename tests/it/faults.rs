@@ -305,7 +305,7 @@ async fn a_file_that_another_process_holds_is_waited_for_and_nothing_is_lost() {
     const COUNT: usize = 10;
     let judge = Judge::start(|_| Reply::After(Duration::from_millis(50), Box::new(Reply::Rating(8.0))));
     // What the store waits at a time, as the configuration has it.
-    let server = at_work(None, &judge, StoreSettings::at("").busy_timeout).await;
+    let server = at_work(None, &judge, StoreSettings::at(String::new()).busy_timeout).await;
     let mut other = SqliteConnection::connect(&server.database).await.unwrap();
     other.execute("PRAGMA busy_timeout = 300000").await.unwrap();
     let arriving = async {
