@@ -274,11 +274,10 @@ async fn a_run_that_a_signal_stops_waits_for_judges_no_longer_than_the_grace_and
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(2), asked).await.expect("the judge is asked");
+    tokio::time::timeout(PATIENCE, asked).await.expect("the judge is asked");
     let process = running.id().unwrap().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
-    let ended =
-        tokio::time::timeout(Duration::from_mins(2), running.wait_with_output()).await.expect("it ends").unwrap();
+    let ended = tokio::time::timeout(PATIENCE, running.wait_with_output()).await.expect("it ends").unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{told}");
     assert!(told.contains("interrupted; go on with --resume "), "{told}");

@@ -13,10 +13,9 @@ use crate::import::chat;
 use crate::store::ctx::live_with;
 use crate::support::program::{Ended, Program};
 use crate::support::server::Caller;
-use crate::support::{address, postgres};
+use crate::support::{PATIENCE, address, postgres};
 
 const KEY: &str = "a-key-for-an-operator-of-length";
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Starts a command that goes on beside the test.
 fn start(program: &Program, args: &[&str], variables: &[(&str, &str)]) -> Child {
