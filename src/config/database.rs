@@ -143,10 +143,14 @@ const PARAMETERS: [&str; 16] = [
     "options",
 ];
 
+/// What addresses have that providers give out, and that the driver does without: TLS and limits of time hold as ours are set.
+const PASSED_OVER: [&str; 5] =
+    ["channel_binding", "connect_timeout", "gssencmode", "keepalives", "target_session_attrs"];
+
 /// The driver passes over what it does not know: a mistyped `sslmode` would leave the connection open to be read.
 fn check_parameters(url: &Url) -> Result<(), String> {
     for (name, _) in url.query_pairs() {
-        let is_known = PARAMETERS.contains(&&*name) || ["user", "password"].contains(&&*name);
+        let is_known = [&PARAMETERS[..], &PASSED_OVER[..], &["user", "password"]].concat().contains(&&*name);
         if is_known || (name.starts_with("options[") && name.ends_with(']')) {
             continue;
         }
@@ -190,7 +194,7 @@ mod tests {
             "sqlite://?mode=rwc",
             "sqlite://a.db?mode=rwc",
             "postgres://me:s3cret@host/db?sslmod=require",
-            "postgres://me:s3cret@host/db?connect_timeout=s3cret",
+            "postgres://me:s3cret@host/db?conect_timeout=s3cret",
             "sqlite::memory:",
             "sqlite://:memory:",
             "postgres://me:s3cret@ho st/db",
@@ -205,6 +209,7 @@ mod tests {
             "postgres:///db?host=/run",
             "postgresql://me@host/db",
             "postgres://host/db?sslmode=verify-full&options[search_path]=a&user=me&password=p",
+            "postgresql://me:s3cret@host/db?sslmode=require&channel_binding=require",
         ] {
             assert_eq!(check_url(good), Ok(()), "{good}");
         }
