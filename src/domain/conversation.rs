@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::content::Speaker;
 use super::dataset::Reference;
-use super::ids::{SessionId, SpanId, TraceId};
+use super::ids::{MAX_ID_BYTES, SessionId, SpanId, TraceId};
 use super::span::{SpanBody, StoredSpan, ToolCall, hex};
 use super::time::Timestamp;
 use super::transcript::{self, ToolContext};
@@ -64,9 +64,11 @@ pub struct Conversation {
 
 impl Agent {
     /// The agent that a turn's head names: the first present of the client's agent id, the agent's name, the service's name
-    /// and the span's own name.
+    /// and the span's own name. A name identifies it, so that it is kept no further than an id may be long: some senders call
+    /// a span by what was said in it.
     pub fn named_by(span_name: &str, body: &SpanBody) -> Option<Self> {
-        let present = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        let kept = |text: &str| text[..text.floor_char_boundary(MAX_ID_BYTES)].to_owned();
+        let present = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(kept);
         let name = present(body.agent_name.as_deref())
             .or_else(|| present(body.service_name.as_deref()))
             .or_else(|| present(Some(span_name)));
@@ -342,6 +344,12 @@ mod tests {
         let conversation = read(chain.collect());
         assert_eq!(conversation.turns[0].request.as_deref(), Some("the answer"));
         assert_eq!(conversation.agent_side(), "the answer");
+    }
+
+    #[test]
+    fn an_agent_that_is_called_by_what_was_said_has_a_name_no_longer_than_an_id() {
+        let named = Agent::named_by(&"é".repeat(400), &SpanBody::default()).expect("a name");
+        assert_eq!((named.id.len(), named.name.len()), (512, 512));
     }
 
     #[test]
