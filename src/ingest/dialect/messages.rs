@@ -234,19 +234,19 @@ fn nested_parts(text: &str) -> Option<Value> {
     })
 }
 
-/// The role of a message, in the words of the chat form.
+/// The role of a message, in the words of the chat form. Cohere and others write theirs in capitals.
 fn role(message: &Map<String, Value>) -> Option<&'static str> {
     let stated = message.get("role").and_then(Value::as_str);
     let stated = stated.or_else(|| event_name(message).and_then(role_of_event));
     let class = || message.get("id").and_then(Value::as_array).and_then(|path| path.last()).and_then(Value::as_str);
     let word = stated.or_else(|| class().filter(|class| class.ends_with("Message") || class.ends_with("MessageChunk")));
     let word = word.or_else(|| message.get("type").and_then(Value::as_str))?;
-    Some(match word {
-        "user" | "human" | "HumanMessage" | "HumanMessageChunk" => "user",
-        "assistant" | "model" | "ai" | "AIMessage" | "AIMessageChunk" | "agent" | "bot" | "CHATBOT" => "assistant",
-        "system" | "SystemMessage" => "system",
+    Some(match word.to_ascii_lowercase().as_str() {
+        "user" | "human" | "humanmessage" | "humanmessagechunk" => "user",
+        "assistant" | "model" | "ai" | "aimessage" | "aimessagechunk" | "agent" | "bot" | "chatbot" => "assistant",
+        "system" | "systemmessage" => "system",
         "developer" => "developer",
-        "tool" | "function" | "ToolMessage" | "FunctionMessage" => "tool",
+        "tool" | "function" | "toolmessage" | "functionmessage" => "tool",
         _ => return None,
     })
 }
