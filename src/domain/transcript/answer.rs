@@ -41,18 +41,19 @@ fn of_object(object: &Map<String, Value>) -> Option<Value> {
     {
         return inner(output);
     }
-    if object.contains_key("lc")
-        && let Some(Value::Object(message)) = object.get("kwargs")
-    {
-        return of_message(message);
+    let made = object.get("kwargs").filter(|_| object.contains_key("lc"));
+    let told = object.get("data").filter(|_| object.get("type").and_then(Value::as_str) == Some("tool"));
+    match made.or(told) {
+        Some(Value::Object(message)) => of_message(message),
+        _ => of_message(object),
     }
-    of_message(object)
 }
 
 /// The content of a message by a tool.
 fn of_message(message: &Map<String, Value>) -> Option<Value> {
     let says = |key: &str, word: &str| message.get(key).and_then(Value::as_str) == Some(word);
-    let is_by_tool = says("role", "tool") || (says("type", "tool") && message.contains_key("tool_call_id"));
+    let is_typed = message.get("type").is_none() || says("type", "tool");
+    let is_by_tool = says("role", "tool") || (is_typed && message.contains_key("tool_call_id"));
     let content = message.get("content").filter(|_| is_by_tool)?;
     let text = if content.is_array() { message_text(&Value::Object(message.clone())) } else { None };
     Some(text.map_or_else(|| content.clone(), Value::String))
@@ -127,6 +128,7 @@ mod tests {
             made.clone(),
             json!({"output": made, "kwargs": {"tags": ["seq:step:1"], "name": "lookup"}}),
             json!({"output": message}),
+            json!({"type": "tool", "data": {"content": "found 7", "tool_call_id": "c1"}}),
             json!(made.to_string()),
             json!(printed),
             json!({"output": printed}),

@@ -90,6 +90,21 @@ fn numbers_come_in_many_shapes() {
 }
 
 #[test]
+fn names_that_every_span_of_a_resource_carries_are_bounded() {
+    let long = "é".repeat(100_000);
+    let attributes = json!({"service.name": long, "gen_ai.agent.name": long, "deployment.environment": long});
+    let spans: Vec<Value> = (1..=200).map(|n| json!({"traceId": "1", "spanId": n.to_string(), "name": "x"})).collect();
+    let scope = json!({"scope": {"name": long}, "spans": spans});
+    let body = json!({"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": [scope]}]});
+    let decoded = json(body.to_string().as_bytes()).expect("a batch");
+    assert_eq!(decoded.spans.len(), 200);
+    for span in &decoded.spans {
+        let size = serde_json::to_string(&span.body).expect("JSON").len();
+        assert!(size < 4 * 512 + 200, "{size}");
+    }
+}
+
+#[test]
 fn times_are_kept_where_they_can_be_meant() {
     let Some(decoded) = read("handmade-gaps/trap-times.json") else { return };
     assert_eq!(
