@@ -90,7 +90,7 @@ fn read_as(mut wire: WireSpan, source: &Source, origin: Origin, kind_untold: Spa
 }
 
 fn moment(claimed: Option<i128>) -> (Option<Timestamp>, bool) {
-    let moment = claimed.and_then(Timestamp::claimed_nanos);
+    let moment = claimed.and_then(Timestamp::claimed_by_sender);
     (moment, claimed.is_some() && moment.is_none())
 }
 
