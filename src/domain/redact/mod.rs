@@ -14,7 +14,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::conversation::{Conversation, Turn};
+use super::conversation::{Agent, Conversation, Turn};
 use super::span::{SpanBody, StoredSpan, ToolCall};
 
 pub use excerpt::{excerpt, head};
@@ -123,6 +123,10 @@ pub fn conversation(conversation: &Conversation, kinds: &[Kind]) -> (Conversatio
             redact_call(call, kinds, &mut counts);
         }
     }
+    // An agent that nobody named is called by its root span, and that perhaps by what was said.
+    if let Some(agent) = &mut outward.agent {
+        *agent = named(agent, kinds);
+    }
     if let Some(reference) = &mut outward.reference {
         for told in [&mut reference.expected, &mut reference.guideline].into_iter().flatten() {
             *told = text(told, kinds, &mut counts);
@@ -132,6 +136,12 @@ pub fn conversation(conversation: &Conversation, kinds: &[Kind]) -> (Conversatio
         }
     }
     (outward, counts)
+}
+
+/// An agent as it may be named outside.
+pub fn named(agent: &Agent, kinds: &[Kind]) -> Agent {
+    let mut uncounted = Counts::new();
+    Agent { id: text(&agent.id, kinds, &mut uncounted), name: text(&agent.name, kinds, &mut uncounted) }
 }
 
 /// Spans as they may leave the process. Attributes, which are not shown outside, are left out.

@@ -260,7 +260,10 @@ fn a_conversation_is_redacted_wherever_a_judge_could_see_it_and_the_original_is_
         error: Some("for +49 30 1234567".into()),
         ..ToolCall::default()
     }];
+    let agent = |name: &str| Some(Agent { id: name.to_owned(), name: name.to_owned() });
+    talk.agent = agent("refund for jo@example.com");
     let (outward, counts) = conversation(&talk, &Kind::ALL);
+    assert_eq!(outward.agent, agent("refund for [redacted email]"));
     let shown = transcript::render(&outward, ToolContext::Detailed);
     for gone in ["jo@", "joan@", "4111", "sk-", "1234567", "\"x\""] {
         assert!(!shown.contains(gone), "{gone} is in {shown}");

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::facts::Facts;
-use super::indexed;
 use super::messages::{self, Reading};
 use super::places::Place::{self, From, Indexed, Json, Loose, Mime, Text};
 use super::places::{MODEL_INPUT, MODEL_OUTPUT, STEP_INPUT, STEP_OUTPUT, Side, TOOL_INPUT, TOOL_OUTPUT};
+use super::{indexed, torn};
 use crate::domain::content::has_text;
 use crate::domain::span::SpanKind;
 use crate::ingest::text;
@@ -86,7 +86,10 @@ pub(super) fn json(facts: &Facts<'_>, key: &str, side: Side) -> Option<Value> {
     let value = value(facts, key)?;
     // A number in a text stays text: reading it could cost it digits.
     let opened = match value {
-        Value::String(text) => text::embedded(text).filter(|opened| !opened.is_number() && !opened.is_boolean()),
+        Value::String(text) => match text::embedded(text) {
+            Some(opened) => Some(opened).filter(|opened| !opened.is_number() && !opened.is_boolean()),
+            None => torn::messages(text, side).map(Value::Array),
+        },
         _ => None,
     };
     Some(understood(opened.unwrap_or_else(|| value.clone()), side))

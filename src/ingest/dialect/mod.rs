@@ -18,6 +18,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod torn;
 
 pub(super) use tools::arguments;
 

@@ -135,7 +135,8 @@ fn odd_content_is_kept_as_well_as_can_be() {
     let Some(decoded) = read("handmade-gaps/trap-content.json") else { return };
     assert_eq!((decoded.spans.len(), decoded.refused.len()), (8, 0));
     let input = |name: &str| named(&decoded, name).body.input.clone();
-    assert!(input("truncated JSON").is_some_and(|text| text.as_str().is_some_and(|text| text.contains("A-1187"))));
+    let torn = input("truncated JSON").expect("messages");
+    assert!(torn[0]["content"].as_str().is_some_and(|said| said.starts_with("Where is order A-1187?")), "{torn}");
     assert_eq!(input("double-encoded JSON"), Some(json!([{"role": "user", "content": "Where is order A-1187?"}])));
     assert!(!named(&decoded, "redacted").has_content());
     assert!(!named(&decoded, "empty content").has_content());
