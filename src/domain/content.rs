@@ -102,7 +102,7 @@ enum Role {
     Other,
 }
 
-/// The role of a message, in the words of all chats, whatever their case; of LangChain's messages the type.
+/// The role of a message, in the words of all chats, whatever their case; of `LangChain`'s messages the type.
 fn role(message: &Value) -> Option<Role> {
     let text = |key: &str| message.get(key).and_then(Value::as_str);
     let word = text("role").or_else(|| text("type").filter(|_| message.get("content").is_some()))?;

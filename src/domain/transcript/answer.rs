@@ -1,6 +1,6 @@
 //! Answers of tools as transcripts show them: what the tool said, without the message that a framework wraps it in.
 //!
-//! LangChain hands a tool's answer on as a message, and instrumentation writes that message down as JSON, as JSON of its
+//! `LangChain` hands a tool's answer on as a message, and instrumentation writes that message down as JSON, as JSON of its
 //! constructor, or as Python prints it. A judge is to read the answer, not the wrapping.
 
 use std::borrow::Cow;

@@ -119,7 +119,7 @@ fn spoken(role: &str, text: &str, out: &mut Vec<Value>) {
     parts.finish(role, None, out);
 }
 
-/// A message as LangGraph is often given one: its role and what was said.
+/// A message as `LangGraph` is often given one: its role and what was said.
 fn pair(value: &Value) -> Option<(&'static str, &str)> {
     match value.as_array()?.as_slice() {
         [Value::String(role), Value::String(said)] => Some((role_of(role)?, said)),
