@@ -97,7 +97,8 @@ fn what_a_secret_key_holds_is_hidden_as_a_number_and_in_lists() {
 
 #[test]
 fn long_tables_of_numbers_and_long_lists_of_addresses_are_read_in_one_pass() {
-    let table: String = (0..100_000).map(|n| format!("{:03} ", n % 1000)).collect();
+    let row: Vec<String> = (0..1000).map(|n| format!("{n:03} ")).collect();
+    let table = row.concat().repeat(100);
     assert!(only(Kind::Card, &table) == (table.clone(), 0));
     let (redacted, count) = only(Kind::Email, &"a@b.co ".repeat(50_000));
     assert_eq!((redacted.len(), count), ("[redacted email] ".len() * 50_000, 50_000));

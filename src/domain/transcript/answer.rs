@@ -12,7 +12,7 @@ use crate::domain::content::message_text;
 /// How many wrappings are taken off at most.
 const DEEPEST: usize = 4;
 
-/// What a tool answered.
+/// What a tool answered, or was asked.
 pub(super) fn unwrapped(given: &Value) -> Cow<'_, Value> {
     let mut answer = Cow::Borrowed(given);
     for _ in 0..DEEPEST {
@@ -26,8 +26,9 @@ fn inner(answer: &Value) -> Option<Value> {
     match answer {
         Value::String(text) => of_text(text),
         Value::Object(object) => of_object(object),
+        // Where what a tool was asked and answered was moved into log records, it is a list of one message, whoever's.
         Value::Array(items) => match items.as_slice() {
-            [Value::Object(message)] => of_message(message),
+            [Value::Object(message)] if message.contains_key("role") => content(message),
             _ => None,
         },
         _ => None,
@@ -54,7 +55,11 @@ fn of_message(message: &Map<String, Value>) -> Option<Value> {
     let says = |key: &str, word: &str| message.get(key).and_then(Value::as_str) == Some(word);
     let is_typed = message.get("type").is_none() || says("type", "tool");
     let is_by_tool = says("role", "tool") || (is_typed && message.contains_key("tool_call_id"));
-    let content = message.get("content").filter(|_| is_by_tool)?;
+    if is_by_tool { content(message) } else { None }
+}
+
+fn content(message: &Map<String, Value>) -> Option<Value> {
+    let content = message.get("content")?;
     let text = if content.is_array() { message_text(&Value::Object(message.clone())) } else { None };
     Some(text.map_or_else(|| content.clone(), Value::String))
 }
@@ -135,6 +140,7 @@ mod tests {
             json!("ToolMessage(content='found 7', name='lookup', tool_call_id='c1')"),
             json!({"role": "tool", "content": "found 7"}),
             json!([{"role": "tool", "content": [{"type": "text", "text": "found 7"}]}]),
+            json!([{"role": "assistant", "content": json!({"output": made, "kwargs": {}}).to_string()}]),
         ] {
             assert_eq!(*unwrapped(&wrapped), json!("found 7"), "{wrapped}");
         }
@@ -156,6 +162,7 @@ mod tests {
             json!({"output": "done", "code": 0}),
             json!({"type": "tool", "content": "of a catalogue of hardware"}),
             json!([1, 2]),
+            json!([{"content": "a row"}]),
             json!(null),
         ] {
             assert_eq!(*unwrapped(&answer), answer, "{answer}");

@@ -99,8 +99,10 @@ fn describe(call: &ToolCall, tools: ToolContext) -> String {
     let failed = call.error.is_some() || call.success == Some(false);
     let mut text = call.name.clone();
     if tools == ToolContext::Detailed {
-        let asked = call.input.as_ref().map_or_else(String::new, ToString::to_string);
-        let told = call.output.as_ref().map_or_else(String::new, |output| answer::unwrapped(output).to_string());
+        let bare = |value: &Option<serde_json::Value>| {
+            value.as_ref().map_or_else(String::new, |value| answer::unwrapped(value).to_string())
+        };
+        let (asked, told) = (bare(&call.input), bare(&call.output));
         let _ = write!(text, "({asked}) -> {told}");
     }
     match &call.error {
