@@ -6,6 +6,7 @@ use afterword::domain::time::Micros;
 use afterword::http::StreamSettings;
 use serde_json::{Value, json};
 
+use crate::support::PATIENCE;
 use crate::support::server::{Plan, Server, answer, list, refused};
 
 /// A group of two patterns; answers its id.
@@ -149,7 +150,7 @@ async fn told(server: &Server, query: &str, up_to: i64) -> Vec<Value> {
 
 #[tokio::test]
 async fn what_a_scorer_that_watches_finds_is_not_on_the_stream() {
-    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(5) };
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: PATIENCE };
     let server = Server::planned(Plan { stream, ..Plan::default() }).await;
     let strict = group(&server, "Strict", ["sorry", "refund"]).await;
     let watching = json!({"name": "W", "includeTerms": ["sorry"], "enabled": true});
@@ -164,7 +165,7 @@ async fn what_a_scorer_that_watches_finds_is_not_on_the_stream() {
 
 #[tokio::test]
 async fn a_stream_tells_what_its_filters_let_through_and_where_it_is() {
-    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(5) };
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: PATIENCE };
     let server = Server::planned(Plan { stream, ..Plan::default() }).await;
     let strict = group(&server, "Strict", ["sorry", "refund"]).await;
     group(&server, "Mild", ["never said", "nor this"]).await;
