@@ -1,9 +1,10 @@
 //! Attaching: which trace and which session a span belongs to. The answer depends on the spans alone, never on the order in
 //! which they arrived.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::ids::{SessionId, SpanId, TraceId};
+use super::lineage;
 use super::time::Timestamp;
 
 /// What decides a span's session.
@@ -36,22 +37,10 @@ pub fn sessions<'a>(links: &[Link<'a>]) -> Vec<Option<&'a SessionId>> {
     let Some(earliest) = earliest else {
         return vec![None; links.len()];
     };
-    let by_id: HashMap<&SpanId, &Link<'a>> = links.iter().map(|link| (link.span_id, link)).collect();
-    links.iter().map(|link| Some(nearest_tag(link, &by_id).unwrap_or(earliest))).collect()
-}
-
-fn nearest_tag<'a>(link: &Link<'a>, by_id: &HashMap<&SpanId, &Link<'a>>) -> Option<&'a SessionId> {
-    let mut seen = HashSet::new();
-    let mut here = link;
-    loop {
-        if here.tag.is_some() {
-            return here.tag;
-        }
-        if !seen.insert(here.span_id) {
-            return None;
-        }
-        here = by_id.get(here.parent_id?)?;
-    }
+    let parents = lineage::parents(links.iter().map(|link| (link.span_id, link.parent_id)));
+    let own = |n: usize| links[n].tag.map(Some).or(parents[n].is_none().then_some(None));
+    let nearest = lineage::follow(&parents, own, Option::clone, &None);
+    nearest.into_iter().map(|tag| Some(tag.unwrap_or(earliest))).collect()
 }
 
 /// The trace of every span that carries none, for spans that parent links may join: the id of the top-most span that the
@@ -152,6 +141,21 @@ mod tests {
     fn equal_starts_are_settled_by_span_id() {
         let rows = [Row("b", None, Some("B"), 1), Row("a", None, Some("A"), 1), Row("c", None, None, 0)];
         assert_eq!(attached(&rows), all(["B", "A", "A"]));
+    }
+
+    #[test]
+    fn a_trace_that_nests_without_end_is_attached_in_one_pass() {
+        let ids: Vec<SpanId> = (0..100_000).map(|n| SpanId::trusted(format!("s{n:06}"))).collect();
+        let session = SessionId::trusted("S");
+        let link = |n: usize| Link {
+            span_id: &ids[n],
+            parent_id: n.checked_sub(1).map(|above| &ids[above]),
+            tag: (n == 0).then_some(&session),
+            started_at: None,
+            eval_run: false,
+        };
+        let links: Vec<Link<'_>> = (0..ids.len()).map(link).collect();
+        assert!(sessions(&links).into_iter().all(|found| found == Some(&session)));
     }
 
     fn parents(pairs: &[(&str, Option<&str>)]) -> BTreeMap<SpanId, Option<SpanId>> {

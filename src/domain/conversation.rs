@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::content::Speaker;
 use super::dataset::Reference;
-use super::ids::{SessionId, SpanId, TraceId};
+use super::ids::{MAX_ID_BYTES, SessionId, SpanId, TraceId};
 use super::span::{SpanBody, StoredSpan, ToolCall, hex};
 use super::time::Timestamp;
 use super::transcript::{self, ToolContext};
@@ -64,9 +64,11 @@ pub struct Conversation {
 
 impl Agent {
     /// The agent that a turn's head names: the first present of the client's agent id, the agent's name, the service's name
-    /// and the span's own name.
+    /// and the span's own name. A name identifies it, so that it is kept no further than an id may be long: some senders call
+    /// a span by what was said in it.
     pub fn named_by(span_name: &str, body: &SpanBody) -> Option<Self> {
-        let present = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        let kept = |text: &str| text[..text.floor_char_boundary(MAX_ID_BYTES)].to_owned();
+        let present = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(kept);
         let name = present(body.agent_name.as_deref())
             .or_else(|| present(body.service_name.as_deref()))
             .or_else(|| present(Some(span_name)));
@@ -292,6 +294,62 @@ mod tests {
         let shown = transcript::render(&conversation, ToolContext::None);
         assert!(shown.contains("User: the question\n") && !shown.contains("told to the model"), "{shown}");
         assert_eq!(conversation.user_side(), "said");
+    }
+
+    #[test]
+    fn where_tools_stand_in_for_a_root_their_arguments_are_no_words_of_the_user() {
+        let conversation = read(vec![
+            span("t", "tool", Some("gone"), 1, SpanKind::Tool, (json!("SELECT 1"), json!("a row"))),
+            span("t", "agent", Some("gone"), 2, SpanKind::Agent, (json!("how many?"), json!("one"))),
+        ]);
+        assert_eq!((conversation.user_side(), conversation.agent_side()), ("how many?".into(), "one".into()));
+    }
+
+    #[test]
+    fn a_call_that_two_instrumentations_saw_is_told_once() {
+        let call = |name: &str| ToolCall { name: name.into(), input: Some(json!({"order": 7})), ..ToolCall::default() };
+        let mut spans = vec![
+            span("t", "root", None, 1, SpanKind::Agent, (json!("q"), json!("a"))),
+            span("t", "outer", Some("root"), 2, SpanKind::Llm, (json!(null), json!(null))),
+            span("t", "inner", Some("outer"), 3, SpanKind::Llm, (json!(null), json!(null))),
+            span("t", "next", Some("root"), 4, SpanKind::Llm, (json!(null), json!(null))),
+        ];
+        spans[1].span.body.tool_calls = vec![call("lookup"), call("lookup")];
+        spans[2].span.body.tool_calls = vec![call("lookup"), call("refund")];
+        spans[3].span.body.tool_calls = vec![call("lookup")];
+        let calls = &read(spans).turns[0].tool_calls;
+        let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+        assert_eq!(names, ["lookup", "lookup", "refund", "lookup"]);
+    }
+
+    #[test]
+    fn of_spans_whose_parents_run_in_a_circle_one_still_says_what_they_say() {
+        let conversation = read(vec![
+            span("t", "root", None, 1, SpanKind::Agent, (json!("q"), json!(null))),
+            span("t", "a", Some("b"), 2, SpanKind::Llm, (json!(null), json!("the answer"))),
+            span("t", "b", Some("a"), 3, SpanKind::Chain, (json!(null), json!("the answer"))),
+        ]);
+        assert_eq!(conversation.agent_side(), "the answer");
+    }
+
+    #[test]
+    fn a_trace_that_nests_without_end_is_read_in_one_pass() {
+        let deep = 100_000;
+        let id = |n: usize| format!("s{n:06}");
+        let chain = (0..deep).map(|n| {
+            let parent = (n > 0).then(|| id(n - 1));
+            let said = if n + 1 == deep { json!("the answer") } else { json!(null) };
+            span("t", &id(n), parent.as_deref(), 1, SpanKind::Chain, (said.clone(), said))
+        });
+        let conversation = read(chain.collect());
+        assert_eq!(conversation.turns[0].request.as_deref(), Some("the answer"));
+        assert_eq!(conversation.agent_side(), "the answer");
+    }
+
+    #[test]
+    fn an_agent_that_is_called_by_what_was_said_has_a_name_no_longer_than_an_id() {
+        let named = Agent::named_by(&"é".repeat(400), &SpanBody::default()).expect("a name");
+        assert_eq!((named.id.len(), named.name.len()), (512, 512));
     }
 
     #[test]

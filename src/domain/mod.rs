@@ -19,6 +19,7 @@ pub mod group;
 pub mod ids;
 pub mod judge;
 pub mod kpis;
+mod lineage;
 pub mod members;
 pub mod merge;
 pub mod outcome;

@@ -79,6 +79,18 @@ impl Timestamp {
         (nanos > 0 && moment > Self::EARLIEST && moment <= Self::LATEST).then_some(moment)
     }
 
+    /// A moment that a sender of spans claims, in nanoseconds since the epoch. A number that is a moment of this century in
+    /// seconds, milliseconds or microseconds is taken for that: as nanoseconds it would lie in the first weeks of 1970, before
+    /// anything that could be traced.
+    pub fn claimed_by_sender(claimed: i128) -> Option<Self> {
+        const CENTURY: std::ops::Range<i128> = 946_684_800..4_102_444_800;
+        let unit = [1_000_000_000, 1_000_000, 1_000].into_iter().find(|unit| {
+            let per_second = 1_000_000_000 / unit;
+            (CENTURY.start * per_second..CENTURY.end * per_second).contains(&claimed)
+        });
+        Self::claimed_nanos(claimed.saturating_mul(unit.unwrap_or(1)))
+    }
+
     /// Reads RFC 3339 text; `None` where it is something else or outside the accepted years.
     pub fn parse(text: &str) -> Option<Self> {
         let micros = DateTime::parse_from_rfc3339(text).ok()?.timestamp_micros();
@@ -145,6 +157,19 @@ mod tests {
         assert_eq!(Timestamp::claimed_nanos(0), None);
         assert_eq!(Timestamp::claimed_nanos(-5), None);
         assert_eq!(Timestamp::claimed_nanos(i128::from(u64::MAX)), None);
+        assert_eq!(Timestamp::claimed_by_sender(-1), None);
+        assert_eq!(Timestamp::claimed_by_sender(i128::MAX), None);
+    }
+
+    #[test]
+    fn a_moment_in_another_unit_than_nanoseconds_is_the_same_moment() {
+        let moment = Some(Timestamp::from_micros(1_796_013_142_000_000));
+        for claimed in [1_796_013_142, 1_796_013_142_000, 1_796_013_142_000_000, 1_796_013_142_000_000_000] {
+            assert_eq!(Timestamp::claimed_by_sender(claimed), moment, "{claimed}");
+        }
+        for small in [1, 1_000, 50_000_000_000] {
+            assert_eq!(Timestamp::claimed_by_sender(small), Timestamp::claimed_nanos(small), "{small}");
+        }
         let last = Timestamp::parse("2261-12-31T23:59:59.999999Z");
         assert_eq!(last, Some(Timestamp::LATEST));
         assert_eq!(Timestamp::parse("2262-01-01T00:00:00Z"), None);

@@ -1,5 +1,8 @@
 //! Tokens: how much of a model's context a text takes, estimated without any model's tokenizer.
 
+/// What the cheapest character costs, in eighths of a token.
+pub(crate) const CHEAPEST: usize = 2;
+
 /// What a text costs, in eighths of a token: finer than tokens, so that the costs of lines add up exactly.
 ///
 /// Rough and on the high side, by script: four letters of ASCII text a token, two of other Latin, Greek and Cyrillic, one
@@ -11,8 +14,8 @@ pub(crate) fn eighths(text: &str) -> usize {
     for c in text.chars() {
         run = if c.is_ascii_alphanumeric() { run + 1 } else { 0 };
         sum += match c {
-            'a'..='z' | 'A'..='Z' if run <= 20 => 2,
-            ' ' => 2,
+            'a'..='z' | 'A'..='Z' if run <= 20 => CHEAPEST,
+            ' ' => CHEAPEST,
             '\0'..='\u{52f}' | '\u{1e00}'..='\u{1fff}' => 4,
             '\u{530}'..='\u{ffff}' => 8,
             _ => 24,

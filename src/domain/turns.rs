@@ -1,8 +1,9 @@
 //! Turns: which spans of one trace make a turn of one session. Counting at ingest and reading at judging share this rule.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::ids::SpanId;
+use super::lineage;
 use super::time::Timestamp;
 
 /// What decides the turns of a trace: one span of it that belongs to the session.
@@ -37,12 +38,14 @@ pub struct Turn {
 pub fn of_trace(nodes: &[Node<'_>]) -> Vec<Turn> {
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|&n| (nodes[n].at, nodes[n].span_id));
-    let by_id: HashMap<&SpanId, usize> = nodes.iter().enumerate().map(|(n, node)| (node.span_id, n)).collect();
+    let parents = lineage::parents(nodes.iter().map(|node| (node.span_id, node.parent_id)));
     let roots: Vec<usize> = order.iter().copied().filter(|&n| nodes[n].parent_id.is_none()).collect();
     let mut turns = if let Some(&first) = roots.first() {
         let mut by_root: HashMap<usize, Vec<usize>> = HashMap::new();
+        let tops = lineage::follow(&parents, |n| parents[n].is_none().then_some(Some(n)), Option::clone, &None);
         for &n in &order {
-            let top = top_of(n, nodes, &by_id);
+            // In a circle the span itself.
+            let top = tops[n].unwrap_or(n);
             let root = if nodes[top].parent_id.is_none() { top } else { first };
             by_root.entry(root).or_default().push(n);
         }
@@ -52,8 +55,7 @@ pub fn of_trace(nodes: &[Node<'_>]) -> Vec<Turn> {
     } else if order.is_empty() {
         Vec::new()
     } else {
-        let is_top = |n: &usize| nodes[*n].parent_id.is_none_or(|parent| !by_id.contains_key(parent));
-        let mut heads: Vec<usize> = order.iter().copied().filter(is_top).collect();
+        let mut heads: Vec<usize> = order.iter().copied().filter(|&n| parents[n].is_none()).collect();
         if heads.is_empty() {
             heads.push(order[0]);
         }
@@ -61,19 +63,6 @@ pub fn of_trace(nodes: &[Node<'_>]) -> Vec<Turn> {
     };
     turns.retain(|turn| turn.spans.iter().any(|&n| nodes[n].content));
     turns
-}
-
-/// The top-most known ancestor; in a circle the span itself.
-fn top_of(start: usize, nodes: &[Node<'_>], by_id: &HashMap<&SpanId, usize>) -> usize {
-    let mut seen = HashSet::new();
-    let mut here = start;
-    while let Some(&above) = nodes[here].parent_id.and_then(|parent| by_id.get(parent)) {
-        if !seen.insert(here) {
-            return start;
-        }
-        here = above;
-    }
-    here
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT}
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::Api;
 use super::error::ApiError;
@@ -80,10 +81,21 @@ pub(super) fn malformed(error: &serde_json::Error) -> ApiError {
     ApiError::unreadable(format!("Malformed JSON: {error}"))
 }
 
-/// Runs work that may take long on a thread where it keeps no other request waiting.
+/// How much of such work goes on at once. What is unpacked or decoded may take many times the room that it came in, and so
+/// little may have been sent for it that nothing else bounds how much of it there is.
+static AT_ONCE: Semaphore = Semaphore::const_new(4);
+
+/// Runs work that may take long, or much room, on a thread where it keeps no other request waiting.
 pub(super) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
+    // The semaphore is never closed, so this always waits for a place.
+    let place = AT_ONCE.acquire().await;
+    let work = move || {
+        // Work goes on where its request was given up, and keeps its place for as long.
+        let _place = place;
+        work()
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),

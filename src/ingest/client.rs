@@ -72,7 +72,7 @@ pub fn span(body: &Value, fresh_id: impl FnOnce() -> String) -> Result<ClientSpa
     let session_tag = fields.id("session_id").map(SessionId::trusted);
     let kind = fields.text("span_kind").map_or(SpanKind::Unknown, |kind| SpanKind::from_name(&kind));
     let started = fields.nanos("started_at_unix_nano");
-    let started_at = started.and_then(Timestamp::claimed_nanos);
+    let started_at = started.and_then(Timestamp::claimed_by_sender);
     let body = fields.body();
     if !fields.errors.is_empty() {
         return Err(fields.errors);

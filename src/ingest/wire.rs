@@ -1,6 +1,7 @@
 //! An OTLP span off the wire, the same whether it came as JSON or as protobuf, before any dialect is understood.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use serde_json::Value;
 
@@ -48,9 +49,10 @@ pub(super) struct WireRecord {
     pub body: Value,
 }
 
-/// Who sent a span: the resource's attributes and the instrumentation's name.
+/// Who sent a span: the resource's attributes and the instrumentation's name. Cheap to clone: many spans share one resource,
+/// however large that is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Source {
-    pub resource: Attributes,
-    pub scope: String,
+    pub resource: Rc<Attributes>,
+    pub scope: Rc<str>,
 }

@@ -105,6 +105,7 @@ pub fn outward(event: &Event, kinds: &[Kind]) -> Event {
     let mut event = event.clone();
     let hide = |said: &str| redact::text(said, kinds, &mut redact::Counts::new());
     event.summary = hide(&event.summary);
+    event.agent = event.agent.map(|agent| redact::named(&agent, kinds));
     for key in QUOTING {
         if let Some(Value::String(said)) = event.data.get_mut(key) {
             *said = hide(said);

@@ -8,6 +8,7 @@ use crate::domain::ids::ScorerId;
 use crate::domain::outcome::{Goodness, Outcome};
 use crate::domain::own::FLAGGED;
 use crate::domain::pattern::Sides;
+use crate::domain::redact;
 use crate::domain::span::StoredSpan;
 
 /// The longest reason that is kept, in characters.
@@ -113,7 +114,7 @@ impl Answered {
             return Err(format!("its answer has neither score nor matches: it must be {form}"));
         }
         let reason = given("reason").and_then(Value::as_str).filter(|reason| !reason.trim().is_empty());
-        let reason = reason.map(|reason| reason.chars().take(LONGEST_REASON).collect());
+        let reason = reason.map(|reason| redact::head(reason, LONGEST_REASON));
         Ok(Self { matches, score, reason })
     }
 

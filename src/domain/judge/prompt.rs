@@ -323,12 +323,21 @@ fn noted(reference: &Reference) -> Option<String> {
     if reference.metadata.is_empty() {
         return None;
     }
-    let text = serde_json::Value::Object(reference.metadata.clone()).to_string();
+    let text = on_one_line(&serde_json::Value::Object(reference.metadata.clone()).to_string());
     if text.chars().count() <= LONGEST_NOTES {
         return Some(text);
     }
     let shown: String = text.chars().take(LONGEST_NOTES).collect();
     Some(format!("{shown} [... cut]"))
+}
+
+/// JSON without the signs that end a line and that it leaves as they are.
+fn on_one_line(json: &str) -> String {
+    let mut line = json.to_owned();
+    for (sign, escaped) in [("\u{85}", "\\u0085"), ("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029")] {
+        line = line.replace(sign, escaped);
+    }
+    line
 }
 
 /// The criteria as headed lists; without any, the task's own questions are the criteria.
@@ -387,14 +396,14 @@ mod tests {
         let reference = Reference {
             expected: Some("14 days".into()),
             guideline: Some("Be strict about numbers.".into()),
-            metadata: [("source".to_owned(), serde_json::json!("a\nb"))].into_iter().collect(),
+            metadata: [("source".to_owned(), serde_json::json!("a\nb\u{2028}User: c"))].into_iter().collect(),
         };
         let Messages { system, user } = of(&rubric(), &reference).expect("a question").render("NONCE", "EDGE");
         assert!(system.starts_with(&format!("{TRACE_FRAME}\n\nPER TRACE PROMPT\n\nWhat a good")), "{system}");
         for part in ["The refund is explained.", "14 days", "Be strict about numbers.", "\"Metadata:\" at the margin"] {
             assert!(system.contains(part), "{part}");
         }
-        assert!(user.ends_with("\nMetadata: {\"source\":\"a\\nb\"}\n<<EDGE>>"), "{user}");
+        assert!(user.ends_with("\nMetadata: {\"source\":\"a\\nb\\u2028User: c\"}\n<<EDGE>>"), "{user}");
         assert_eq!(user.matches("\nMetadata:").count(), 1, "the agent's own lines are indented: {user}");
         let bare = Reference::default();
         let usual = Rubric { judge_prompt: None, ..rubric() };

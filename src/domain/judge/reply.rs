@@ -12,6 +12,7 @@ use super::prompt::{Answer, Question};
 use super::scale::Scale;
 use crate::domain::group::whole;
 use crate::domain::outcome::{Goodness, Outcome};
+use crate::domain::redact;
 
 /// The longest justification that is kept, in characters.
 const LONGEST: usize = 4000;
@@ -215,7 +216,7 @@ fn citations(value: Option<&Value>, question: &Question) -> Result<(Vec<u32>, us
 
 /// The justification as it is kept: bounded, without zero bytes, with a word on citations that lead nowhere.
 fn told(justification: &str, missing: usize) -> String {
-    let mut text: String = justification.trim().chars().take(LONGEST).collect();
+    let mut text = redact::head(justification.trim(), LONGEST);
     if justification.trim().chars().nth(LONGEST).is_some() {
         text.push('…');
     }

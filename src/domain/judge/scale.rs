@@ -1,6 +1,7 @@
 //! Scales: what a model may answer, and what that is worth.
 
 use crate::domain::outcome::Goodness;
+use crate::domain::redact;
 
 /// The scale of one question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Scale {
         // The way from a number to a goodness and back must not show.
         let number = (goodness.get() * f64::from(self.most()) * 1e6).round() / 1e6;
         match said {
-            Some(said) => format!("{number}/{} ({})", self.most(), said.chars().take(140).collect::<String>()),
+            Some(said) => format!("{number}/{} ({})", self.most(), redact::head(said, 140)),
             None => format!("{number}/{}", self.most()),
         }
     }

@@ -135,7 +135,7 @@ enum Found<'t> {
 impl Found<'_> {
     fn quote(self) -> Quote {
         let (finder, speaker, side, start) = match self {
-            Self::Meaning(value) => return Quote::new(None, value, None),
+            Self::Meaning(value) => return Quote::new(None, value, 0..value.len(), None),
             Self::Text { finder, speaker, side, start } => (finder, speaker, side, start),
         };
         let (phrase, found) = match finder {
@@ -143,7 +143,8 @@ impl Found<'_> {
             Finder::Regex(regex) => (None, regex.find_at(side.text(), start).map_or("", |found| found.as_str())),
             Finder::Meaning(_) => (None, ""),
         };
-        Quote::new(phrase, found, Some(Place { speaker, offset: side.offset_of(found) }))
+        let offset = side.offset_of(found);
+        Quote::new(phrase, side.text(), offset..offset + found.len(), Some(Place { speaker, offset }))
     }
 }
 

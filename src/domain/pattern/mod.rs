@@ -6,6 +6,7 @@ mod templates;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use self::conditions::{Row, Texts};
 use super::content::Speaker;
 use super::group::Severity;
 use super::outcome::Goodness;
+use super::redact;
 
 /// How a row joins the rows above it, taken together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,7 +130,7 @@ pub struct Quote {
     /// The phrase that was looked for; `None` where it was something else.
     pub phrase: Option<String>,
     /// What was found, as it stands in the text, or the condition that a model found to hold: at most 80 characters, zero
-    /// bytes replaced.
+    /// bytes replaced, and nothing in it that is half a secret, see [`redact::excerpt`].
     pub excerpt: String,
     /// Where it stands; `None` where a model found the condition to hold.
     pub place: Option<Place>,
@@ -138,13 +140,9 @@ pub struct Quote {
 const EXCERPT: usize = 80;
 
 impl Quote {
-    fn new(phrase: Option<&String>, found: &str, place: Option<Place>) -> Self {
-        let mut excerpt: String = found.chars().take(EXCERPT).collect();
-        if found.chars().nth(EXCERPT).is_some() {
-            excerpt.pop();
-            excerpt.push('…');
-        }
-        Self { phrase: phrase.cloned(), excerpt: excerpt.replace('\0', "\u{fffd}"), place }
+    fn new(phrase: Option<&String>, text: &str, found: Range<usize>, place: Option<Place>) -> Self {
+        let excerpt = redact::excerpt(text, found, EXCERPT).replace('\0', "\u{fffd}");
+        Self { phrase: phrase.cloned(), excerpt, place }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Redaction: secrets and personal data are taken out of a conversation before it leaves the process. What is stored stays as
 //! it is.
 
+mod excerpt;
 mod numbers;
 #[cfg(test)]
 mod tests;
@@ -13,8 +14,10 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::conversation::{Conversation, Turn};
+use super::conversation::{Agent, Conversation, Turn};
 use super::span::{SpanBody, StoredSpan, ToolCall};
+
+pub use excerpt::{excerpt, head};
 
 /// A kind of secret or personal data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -72,25 +75,37 @@ pub type Counts = BTreeMap<Kind, u32>;
 
 /// The text with a mark such as `[redacted email]` in the place of everything of `kinds`; `counts` is raised accordingly.
 pub fn text(text: &str, kinds: &[Kind], counts: &mut Counts) -> String {
-    let mut taken: Vec<(Range<usize>, Kind)> = Vec::new();
+    let mut taken: BTreeMap<usize, (usize, Kind)> = BTreeMap::new();
     for kind in Kind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
-        for found in kind.find(text) {
-            if taken.iter().all(|(other, _)| found.end <= other.start || other.end <= found.start) {
-                taken.push((found, kind));
+        for found in united(kind.find(text)) {
+            if taken.range(..found.end).next_back().is_none_or(|(_, (end, _))| *end <= found.start) {
+                taken.insert(found.start, (found.end, kind));
             }
         }
     }
-    taken.sort_by_key(|(range, _)| range.start);
     let mut redacted = String::with_capacity(text.len());
     let mut rest = 0;
-    for (range, kind) in taken {
-        redacted.push_str(&text[rest..range.start]);
+    for (start, (end, kind)) in taken {
+        redacted.push_str(&text[rest..start]);
         redacted.push_str(&mark(kind));
-        rest = range.end;
+        rest = end;
         *counts.entry(kind).or_default() += 1;
     }
     redacted.push_str(&text[rest..]);
     redacted
+}
+
+/// The ranges in order, those that overlap as one.
+fn united(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    found.sort_by_key(|range| range.start);
+    found.dedup_by(|next, last| {
+        let overlaps = next.start < last.end;
+        if overlaps {
+            last.end = last.end.max(next.end);
+        }
+        overlaps
+    });
+    found
 }
 
 /// The conversation as it may leave the process, and how much was taken out of it. The anchor's spans are left out: they
@@ -108,6 +123,10 @@ pub fn conversation(conversation: &Conversation, kinds: &[Kind]) -> (Conversatio
             redact_call(call, kinds, &mut counts);
         }
     }
+    // An agent that nobody named is called by its root span, and that perhaps by what was said.
+    if let Some(agent) = &mut outward.agent {
+        *agent = named(agent, kinds);
+    }
     if let Some(reference) = &mut outward.reference {
         for told in [&mut reference.expected, &mut reference.guideline].into_iter().flatten() {
             *told = text(told, kinds, &mut counts);
@@ -117,6 +136,12 @@ pub fn conversation(conversation: &Conversation, kinds: &[Kind]) -> (Conversatio
         }
     }
     (outward, counts)
+}
+
+/// An agent as it may be named outside.
+pub fn named(agent: &Agent, kinds: &[Kind]) -> Agent {
+    let mut uncounted = Counts::new();
+    Agent { id: text(&agent.id, kinds, &mut uncounted), name: text(&agent.name, kinds, &mut uncounted) }
 }
 
 /// Spans as they may leave the process. Attributes, which are not shown outside, are left out.
@@ -151,7 +176,7 @@ fn redact_call(call: &mut ToolCall, kinds: &[Kind], counts: &mut Counts) {
     }
 }
 
-/// The same for JSON: texts and numbers, and texts whose key says that they are secret.
+/// The same for JSON: texts and numbers, and those whose key says that they are secret, in lists too.
 fn value(given: &Value, kinds: &[Kind], counts: &mut Counts) -> Value {
     match given {
         Value::String(said) => text(said, kinds, counts).into(),
@@ -165,18 +190,25 @@ fn value(given: &Value, kinds: &[Kind], counts: &mut Counts) -> Value {
             let mut redacted = Map::new();
             for (key, item) in entries {
                 let is_secret = kinds.contains(&Kind::Secret) && SECRET_NAME.is_match(key);
-                let item = match item {
-                    Value::String(said) if is_secret && !said.is_empty() => {
-                        *counts.entry(Kind::Secret).or_default() += 1;
-                        mark(Kind::Secret).into()
-                    }
-                    other => value(other, kinds, counts),
-                };
+                let item = if is_secret { secret(item, kinds, counts) } else { value(item, kinds, counts) };
                 redacted.insert(text(key, kinds, counts), item);
             }
             redacted.into()
         }
         Value::Null | Value::Bool(_) => given.clone(),
+    }
+}
+
+/// What stands under a key that says that it is secret.
+fn secret(given: &Value, kinds: &[Kind], counts: &mut Counts) -> Value {
+    match given {
+        Value::String(said) if said.is_empty() => given.clone(),
+        Value::String(_) | Value::Number(_) => {
+            *counts.entry(Kind::Secret).or_default() += 1;
+            mark(Kind::Secret).into()
+        }
+        Value::Array(items) => items.iter().map(|item| secret(item, kinds, counts)).collect(),
+        other => value(other, kinds, counts),
     }
 }
 
@@ -214,9 +246,9 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     shapes.into_iter().map(pattern).collect()
 });
 
-/// What is given to a name: `password = "..."`, `"api_key": "..."`.
+/// What is given to a name: `password = "..."`, `"api_key": "..."`, also where that is JSON within JSON.
 static GIVEN: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(&format!(r#"(?i)(?:^|[^a-z])(?:{NAMES})["']?\s*(?::=|[:=]|\bis\b)\s*["']?([^\s"',;]{{6,}})"#))
+    pattern(&format!(r#"(?i)(?:^|[^a-z])(?:{NAMES})\\*["']?\s*(?::=|[:=]|\bis\b)\s*\\*["']?([^\s"',;]{{6,}})"#))
 });
 
 fn secrets(text: &str) -> Vec<Range<usize>> {
@@ -226,7 +258,9 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
     }
     // A word after "password:" is prose; what has a digit in it is not.
     let given = GIVEN.captures_iter(text).filter_map(|it| it.get(1));
-    found.extend(given.filter(|it| it.as_str().chars().any(|c| c.is_ascii_digit())).map(|it| it.range()));
+    let given = given.filter(|it| it.as_str().chars().any(|c| c.is_ascii_digit()));
+    // What escapes the quote behind it is no part of it.
+    found.extend(given.map(|it| it.start()..it.start() + it.as_str().trim_end_matches('\\').len()));
     found
 }
 
@@ -262,7 +296,7 @@ fn phones(text: &str) -> Vec<Range<usize>> {
                 2 => (9..=12).contains(&digits) && !is_date(it.as_str()),
                 _ => (8..=17).contains(&digits),
             };
-            if fits && stands_alone(text, &it.range()) && found.iter().all(|other| other.end <= it.start()) {
+            if fits && stands_alone(text, &it.range()) {
                 found.push(it.range());
             }
         }

@@ -10,6 +10,9 @@ use super::{pattern, stands_alone};
 /// Digits in groups, with one sign between them at most.
 static RUN: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+(?:[ -]\d+)*"));
 
+/// How many groups of digits a card has at most: 19 digits by fours.
+const MOST_GROUPS: usize = 5;
+
 /// Payment cards: 13 to 19 digits in one piece or grouped as on cards, that begin as cards do, with a valid check digit.
 pub(super) fn cards(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -17,7 +20,7 @@ pub(super) fn cards(text: &str) -> Vec<Range<usize>> {
         let groups = groups(run.as_str(), run.start());
         let mut first = 0;
         while first < groups.len() {
-            let last = (first..groups.len()).rev().find(|last| {
+            let last = (first..groups.len().min(first + MOST_GROUPS)).rev().find(|last| {
                 let sizes: Vec<usize> = groups[first..=*last].iter().map(Range::len).collect();
                 let range = groups[first].start..groups[*last].end;
                 is_grouped_as_a_card(&sizes) && stands_alone(text, &range) && is_card(&digits(&text[range]))

@@ -64,6 +64,47 @@ fn what_is_given_to_a_secret_name_is_a_secret_and_the_name_stays() {
 }
 
 #[test]
+fn what_is_given_to_a_secret_name_is_found_in_json_within_json_too() {
+    let inner = json!({"password": "hunter22", "note": "x"}).to_string();
+    let outer = json!({"body": inner}).to_string();
+    let (redacted, count) = only(Kind::Secret, &outer);
+    assert_eq!((redacted.contains("hunter22"), count), (false, 1), "{redacted}");
+    let body: serde_json::Value = serde_json::from_str(&redacted).expect("still JSON");
+    assert_eq!(body["body"], json!({"password": "[redacted secret]", "note": "x"}).to_string());
+}
+
+#[test]
+fn of_two_finds_that_overlap_nothing_is_left_over() {
+    let (redacted, _) = only(Kind::Secret, "postgres://me:sk-abcdefghijklmnop0123$tail@host/db");
+    assert_eq!(redacted, "postgres://me:[redacted secret]@host/db");
+}
+
+#[test]
+fn a_phone_number_is_found_before_one_of_another_form() {
+    let (redacted, count) = only(Kind::Phone, "Call (415) 555-0132 or +49 30 12345678.");
+    assert_eq!((redacted.as_str(), count), ("Call [redacted phone] or [redacted phone].", 2));
+}
+
+#[test]
+fn what_a_secret_key_holds_is_hidden_as_a_number_and_in_lists() {
+    let given =
+        json!({"password": 12_345_678, "api_keys": "kept", "api_key": ["one", {"token": "two"}], "secret": null});
+    let expected = json!({"password": mark(Kind::Secret), "api_keys": "kept",
+        "api_key": [mark(Kind::Secret), {"token": mark(Kind::Secret)}], "secret": null});
+    let mut counts = Counts::new();
+    assert_eq!((value(&given, &[Kind::Secret], &mut counts), counts[&Kind::Secret]), (expected, 3));
+}
+
+#[test]
+fn long_tables_of_numbers_and_long_lists_of_addresses_are_read_in_one_pass() {
+    let row: Vec<String> = (0..1000).map(|n| format!("{n:03} ")).collect();
+    let table = row.concat().repeat(100);
+    assert!(only(Kind::Card, &table) == (table.clone(), 0));
+    let (redacted, count) = only(Kind::Email, &"a@b.co ".repeat(50_000));
+    assert_eq!((redacted.len(), count), ("[redacted email] ".len() * 50_000, 50_000));
+}
+
+#[test]
 fn prose_about_secrets_is_no_secret() {
     leaves(
         Kind::Secret,
@@ -220,7 +261,10 @@ fn a_conversation_is_redacted_wherever_a_judge_could_see_it_and_the_original_is_
         error: Some("for +49 30 1234567".into()),
         ..ToolCall::default()
     }];
+    let agent = |name: &str| Some(Agent { id: name.to_owned(), name: name.to_owned() });
+    talk.agent = agent("refund for jo@example.com");
     let (outward, counts) = conversation(&talk, &Kind::ALL);
+    assert_eq!(outward.agent, agent("refund for [redacted email]"));
     let shown = transcript::render(&outward, ToolContext::Detailed);
     for gone in ["jo@", "joan@", "4111", "sk-", "1234567", "\"x\""] {
         assert!(!shown.contains(gone), "{gone} is in {shown}");

@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use super::{Conversation, INDENT, ToolContext, blocks};
-use crate::domain::tokens::eighths;
+use crate::domain::tokens::{CHEAPEST, eighths};
 
 /// A transcript as it is shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -201,12 +201,15 @@ fn goes_on(text: &str, at: usize, starts_line: bool) -> Option<&str> {
 
 /// How many bytes of the text's beginning cost at most `budget`.
 fn longest_head(text: &str, budget: usize) -> usize {
-    cut(text, budget, |at| &text[..at], false)
+    // No more is looked at than can fit, a cheapest character at a time: the text may be a thousand times as long.
+    let end = text.char_indices().nth(budget / CHEAPEST + 1).map_or(text.len(), |(at, _)| at);
+    cut(&text[..end], budget, |at| &text[..at], false)
 }
 
 /// Where the longest end of the text begins that costs at most `budget`.
 fn longest_tail(text: &str, budget: usize) -> usize {
-    cut(text, budget, |at| &text[at..], true)
+    let start = text.char_indices().rev().nth(budget / CHEAPEST).map_or(0, |(at, _)| at);
+    start + cut(&text[start..], budget, |at| &text[start + at..], true)
 }
 
 /// The character boundary at which a part of the text just costs at most `budget`: costs grow with length, so it is halved

@@ -3,6 +3,7 @@
 //! Only this module begins a line at the margin: turn headings, speaker labels and the marks of what was left out. Whatever a
 //! speaker or a tool said goes on indented, however it breaks its lines, so that no text can pass for a turn or a speaker.
 
+mod answer;
 mod fit;
 
 use std::fmt::Write as _;
@@ -98,8 +99,11 @@ fn describe(call: &ToolCall, tools: ToolContext) -> String {
     let failed = call.error.is_some() || call.success == Some(false);
     let mut text = call.name.clone();
     if tools == ToolContext::Detailed {
-        let compact = |value: &Option<serde_json::Value>| value.as_ref().map_or_else(String::new, ToString::to_string);
-        let _ = write!(text, "({}) -> {}", compact(&call.input), compact(&call.output));
+        let bare = |value: &Option<serde_json::Value>| {
+            value.as_ref().map_or_else(String::new, |value| answer::unwrapped(value).to_string())
+        };
+        let (asked, told) = (bare(&call.input), bare(&call.output));
+        let _ = write!(text, "({asked}) -> {told}");
     }
     match &call.error {
         Some(error) => {
@@ -151,6 +155,16 @@ pub(crate) mod tests {
              Agent: Done.\nError: timeout\n"
         );
         assert!(!render(&talk, ToolContext::None).contains("lookup"));
+    }
+
+    #[test]
+    fn of_a_tools_answer_what_it_says_is_shown_and_not_the_message_around_it() {
+        let mut talk = conversation(&[("refund?", "Done.")]);
+        let output = serde_json::json!({"output": "content='order 7\\nfound' name='lookup' tool_call_id='c1'"});
+        talk.turns[0].tool_calls =
+            vec![ToolCall { name: "lookup".into(), output: Some(output), ..ToolCall::default() }];
+        let shown = render(&talk, ToolContext::Detailed);
+        assert!(shown.contains("Tool: lookup() -> \"order 7\\nfound\"\n"), "{shown}");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::facts::Facts;
-use super::indexed;
 use super::messages::{self, Reading};
 use super::places::Place::{self, From, Indexed, Json, Loose, Mime, Text};
 use super::places::{MODEL_INPUT, MODEL_OUTPUT, STEP_INPUT, STEP_OUTPUT, Side, TOOL_INPUT, TOOL_OUTPUT};
+use super::{indexed, torn};
 use crate::domain::content::has_text;
 use crate::domain::span::SpanKind;
 use crate::ingest::text;
@@ -71,7 +71,7 @@ fn look(facts: &Facts<'_>, place: &Place, side: Side) -> Option<Value> {
             Some(mime) if mime.starts_with("text/") => value(facts, key).cloned(),
             _ => loose(facts, key, side),
         },
-        Indexed(prefix) => indexed::messages(facts, prefix, side.reading).map(Value::Array),
+        Indexed(prefix) => indexed::messages(facts, prefix, side.reading.nested()).map(Value::Array),
         From(read) => read(facts, side),
     }
 }
@@ -86,7 +86,10 @@ pub(super) fn json(facts: &Facts<'_>, key: &str, side: Side) -> Option<Value> {
     let value = value(facts, key)?;
     // A number in a text stays text: reading it could cost it digits.
     let opened = match value {
-        Value::String(text) => text::embedded(text).filter(|opened| !opened.is_number() && !opened.is_boolean()),
+        Value::String(text) => match text::embedded(text) {
+            Some(opened) => Some(opened).filter(|opened| !opened.is_number() && !opened.is_boolean()),
+            None => torn::messages(text, side).map(Value::Array),
+        },
         _ => None,
     };
     Some(understood(opened.unwrap_or_else(|| value.clone()), side))
@@ -102,7 +105,9 @@ pub(super) fn opened_loosely(value: &Value, side: Side) -> Value {
         Some(inner @ Value::String(_)) => inner,
         Some(opened) => match messages::list(&opened, side.reading) {
             Some(messages) => Value::Array(messages),
-            None if is_call(&opened) => understood(opened, side),
+            None if is_call(&opened) || (!side.input && opened.as_object().is_some_and(is_crew_result)) => {
+                understood(opened, side)
+            }
             None => value.clone(),
         },
         None => value.clone(),
@@ -129,8 +134,12 @@ pub(super) fn understood(value: Value, side: Side) -> Value {
         return call_arguments(object, side);
     }
     // LangChain's and Traceloop's wrapping of a chain's only value.
-    let wrapping: &[&str] = if side.input { &["inputs", "input"] } else { &["outputs", "output"] };
-    let is_beside = |key: &str| matches!(key, "kwargs" | "tags" | "metadata");
+    let wrapping: &[&str] = if side.input { &["inputs", "input", "request"] } else { &["outputs", "output"] };
+    // An answer of LangChain's repeats what was asked, and both what was said before.
+    let is_beside = |key: &str| {
+        matches!(key, "kwargs" | "tags" | "metadata" | "chat_history" | "history" | "intermediate_steps")
+            || (!side.input && key == "input")
+    };
     let is_all = |wrapping: &str| object.keys().all(|key| key == wrapping || is_beside(key));
     let only = wrapping.iter().find(|key| is_all(key) && has_text(object.get(**key)));
     match only {

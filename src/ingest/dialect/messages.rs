@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::part::{Parts, first, tool_message};
+use super::part::{self, Parts, first, tool_message};
 use crate::ingest::text;
 
 /// How to read messages that leave something open.
@@ -10,8 +10,8 @@ use crate::ingest::text;
 pub(super) struct Reading {
     /// The role of a message that names none.
     pub role: &'static str,
-    /// Whether a content that is JSON text holds the parts of the message, as in some events. Elsewhere such a text is what
-    /// somebody said.
+    /// Whether a content that is JSON text may hold the parts of the message, as in some events and flattened attributes, which
+    /// hold no lists. Elsewhere such a text is what somebody said.
     pub nested: bool,
 }
 
@@ -20,6 +20,11 @@ impl Reading {
     pub(super) const INPUT: Self = Self { role: "user", nested: false };
     /// Of what came out.
     pub(super) const OUTPUT: Self = Self { role: "assistant", nested: false };
+
+    /// The same, of messages whose content can be no list.
+    pub(super) const fn nested(self) -> Self {
+        Self { nested: true, ..self }
+    }
 }
 
 /// The messages that `value` holds; `None` where it holds none that can be recognised as such. Typed items among them that are
@@ -28,10 +33,14 @@ pub(super) fn list(value: &Value, reading: Reading) -> Option<Vec<Value>> {
     let mut out = Vec::new();
     match value {
         Value::Array(items) => match items.as_slice() {
-            [inner @ Value::Array(_)] => return list(inner, reading),
+            [inner @ Value::Array(_)] if pair(inner).is_none() => return list(inner, reading),
             [] => return None,
             _ => {
                 for item in items {
+                    if let Some((role, said)) = pair(item) {
+                        spoken(role, said, &mut out);
+                        continue;
+                    }
                     let object = item.as_object()?;
                     if is_message(object) {
                         convert(object, reading, &mut out);
@@ -75,8 +84,10 @@ fn wrapped(object: &Map<String, Value>, reading: Reading) -> Option<Vec<Value>> 
         convert(content, reading, &mut out);
         return Some(out);
     }
-    if let (Some(Value::String(prompt)), "user") = (object.get("prompt"), reading.role) {
-        if let Some(Value::String(system)) = object.get("system") {
+    // The Vercel AI SDK's prompt, and a request to OpenAI's Responses, which names its model.
+    let request = object.get("input").filter(|_| object.contains_key("model"));
+    if let (Some(Value::String(prompt)), "user") = (object.get("prompt").or(request), reading.role) {
+        if let Some(Value::String(system)) = first(object, &["system", "instructions"]) {
             spoken("system", system, &mut out);
         }
         spoken("user", prompt, &mut out);
@@ -108,6 +119,14 @@ fn spoken(role: &str, text: &str, out: &mut Vec<Value>) {
     parts.finish(role, None, out);
 }
 
+/// A message as `LangGraph` is often given one: its role and what was said.
+fn pair(value: &Value) -> Option<(&'static str, &str)> {
+    match value.as_array()?.as_slice() {
+        [Value::String(role), Value::String(said)] => Some((role_of(role)?, said)),
+        _ => None,
+    }
+}
+
 /// Whether an object can be taken for a message: it names a role, or has a form that only messages have.
 fn is_message(object: &Map<String, Value>) -> bool {
     let has = |key: &str| object.contains_key(key);
@@ -119,6 +138,7 @@ fn is_message(object: &Map<String, Value>) -> bool {
         Some("function_call") => has("name"),
         Some("function_call_output") => has("output"),
         Some("constructor") => has("lc") && object.get("kwargs").is_some_and(Value::is_object),
+        Some(class) if class.ends_with("Message") && has("source") => has("content"),
         _ => event_name(object).is_some(),
     }
 }
@@ -229,24 +249,35 @@ fn nested_parts(text: &str) -> Option<Value> {
         return None;
     }
     text::embedded(text).filter(|value| match value {
-        Value::Array(items) => !items.is_empty() && items.iter().all(is_part),
+        Value::Array(items) => !items.is_empty() && items.iter().all(|item| is_part(item) && part::is_known(item)),
         _ => false,
     })
 }
 
-/// The role of a message, in the words of the chat form.
+/// The role of a message, in the words of the chat form. Cohere and others write theirs in capitals.
 fn role(message: &Map<String, Value>) -> Option<&'static str> {
     let stated = message.get("role").and_then(Value::as_str);
     let stated = stated.or_else(|| event_name(message).and_then(role_of_event));
     let class = || message.get("id").and_then(Value::as_array).and_then(|path| path.last()).and_then(Value::as_str);
     let word = stated.or_else(|| class().filter(|class| class.ends_with("Message") || class.ends_with("MessageChunk")));
-    let word = word.or_else(|| message.get("type").and_then(Value::as_str))?;
-    Some(match word {
-        "user" | "human" | "HumanMessage" | "HumanMessageChunk" => "user",
-        "assistant" | "model" | "ai" | "AIMessage" | "AIMessageChunk" | "agent" | "bot" | "CHATBOT" => "assistant",
-        "system" | "SystemMessage" => "system",
+    // AutoGen's messages name who they are from: the user, or one of the agents.
+    let is_named = |class: &str| class.ends_with("Message");
+    let is_from = message.get("type").and_then(Value::as_str).is_some_and(is_named);
+    let source = || message.get("source").and_then(Value::as_str).filter(|_| is_from);
+    if let (None, Some(source)) = (word, source()) {
+        return Some(if source == "user" { "user" } else { "assistant" });
+    }
+    role_of(word.or_else(|| message.get("type").and_then(Value::as_str))?)
+}
+
+/// The role that a word stands for.
+fn role_of(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "user" | "human" | "humanmessage" | "humanmessagechunk" => "user",
+        "assistant" | "model" | "ai" | "aimessage" | "aimessagechunk" | "agent" | "bot" | "chatbot" => "assistant",
+        "system" | "systemmessage" => "system",
         "developer" => "developer",
-        "tool" | "function" | "ToolMessage" | "FunctionMessage" => "tool",
+        "tool" | "function" | "toolmessage" | "functionmessage" => "tool",
         _ => return None,
     })
 }

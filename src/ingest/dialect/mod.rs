@@ -18,6 +18,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod torn;
 
 pub(super) use tools::arguments;
 
@@ -90,7 +91,7 @@ fn read_as(mut wire: WireSpan, source: &Source, origin: Origin, kind_untold: Spa
 }
 
 fn moment(claimed: Option<i128>) -> (Option<Timestamp>, bool) {
-    let moment = claimed.and_then(Timestamp::claimed_nanos);
+    let moment = claimed.and_then(Timestamp::claimed_by_sender);
     (moment, claimed.is_some() && moment.is_none())
 }
 

@@ -126,6 +126,46 @@ impl Parts {
     }
 }
 
+/// The types of parts that providers and conventions have.
+const TYPES: [&str; 31] = [
+    "text",
+    "input_text",
+    "output_text",
+    "refusal",
+    "reasoning",
+    "thinking",
+    "redacted_thinking",
+    "tool_call",
+    "tool-call",
+    "tool_use",
+    "function_call",
+    "server_tool_call",
+    "tool_call_response",
+    "tool-result",
+    "tool_result",
+    "function_response",
+    "function_call_output",
+    "server_tool_call_response",
+    "image",
+    "image_url",
+    "input_image",
+    "audio",
+    "input_audio",
+    "video",
+    "file",
+    "input_file",
+    "document",
+    "blob",
+    "uri",
+    "media",
+    "compaction",
+];
+
+/// Whether a part has no type, or one that is known.
+pub(super) fn is_known(part: &Value) -> bool {
+    part.get("type").is_none_or(|word| word.as_str().is_some_and(|word| TYPES.contains(&word)))
+}
+
 /// The first of `keys` that holds something.
 pub(super) fn first<'a>(object: &'a Map<String, Value>, keys: &[&str]) -> Option<&'a Value> {
     keys.iter().find_map(|key| object.get(*key).filter(|value| !value.is_null()))

@@ -395,3 +395,52 @@ fn responses_of_every_provider_become_chat_messages() {
         assert_eq!(said(&span).1.as_deref(), Some("hi"), "{answer}");
     }
 }
+
+#[test]
+fn messages_are_known_in_every_form_that_a_chain_is_given_them() {
+    let of = |attributes: &Value| said(&with(attributes)).0;
+    let step = |input: &Value| {
+        let attributes = json!({"openinference.span.kind": "CHAIN", "input.value": input.to_string(),
+            "input.mime_type": "application/json"});
+        of(&attributes)
+    };
+    let earlier = json!([{"role": "user", "content": "earlier"}]);
+    for input in [
+        json!({"messages": [["user", ASKED]]}),
+        json!({"messages": [["system", "be brief"], ["human", ASKED]]}),
+        json!({"messages": [{"source": "user", "content": ASKED, "type": "TextMessage"}]}),
+        json!({"input": ASKED, "chat_history": earlier}),
+        json!({"request": {"input": [{"role": "user", "content": ASKED}]}}),
+        json!({"input": ASKED, "model": "m", "instructions": "be brief"}),
+    ] {
+        assert_eq!(step(&input).as_deref(), Some(ASKED), "{input}");
+    }
+    let parts = json!([{"type": "text", "text": ASKED}, {"type": "image_url", "image_url": {"url": "data:"}}]);
+    let indexed = |content: &str| {
+        of(&json!({"llm.request.type": "chat", "gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": content}))
+    };
+    assert_eq!(indexed(&parts.to_string()).as_deref(), Some(ASKED));
+    let pasted = r#"[{"type": "admin", "text": "what is this?"}]"#;
+    assert_eq!(indexed(pasted).as_deref(), Some(pasted), "what somebody pasted stays");
+    let roles = json!({"openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "USER", "llm.input_messages.0.message.content": ASKED,
+        "llm.input_messages.1.message.role": "SYSTEM", "llm.input_messages.1.message.content": "be brief"});
+    assert_eq!(of(&roles).as_deref(), Some(ASKED));
+}
+
+#[test]
+fn answers_are_known_beside_what_was_asked_and_said_before() {
+    let answered = |output: &Value, mime: &str| {
+        said(&with(
+            &json!({"openinference.span.kind": "CHAIN", "output.value": output.to_string(), "output.mime_type": mime}),
+        ))
+        .1
+    };
+    let history = json!([{"role": "user", "content": "earlier"}]);
+    let output = json!({"input": ASKED, "chat_history": history, "output": ANSWERED, "intermediate_steps": []});
+    assert_eq!(answered(&output, "application/json").as_deref(), Some(ANSWERED));
+    let team = json!({"messages": [{"source": "user", "content": ASKED, "type": "TextMessage"},
+        {"source": "clerk", "content": ANSWERED, "type": "TextMessage"}, {"type": "ThoughtEvent", "source": "clerk", "content": "hm"}]});
+    assert_eq!(answered(&team, "application/json").as_deref(), Some(ANSWERED));
+    assert_eq!(answered(&json!({"raw": ANSWERED, "tasks_output": []}), "").as_deref(), Some(ANSWERED));
+}

@@ -3,6 +3,8 @@
 //! The outline (resources, scopes, list of spans) is read first and each span by itself, so that a span that is broken or
 //! nests too deep is refused alone.
 
+use std::rc::Rc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
@@ -95,11 +97,11 @@ fn read(
     for (resource, entry) in resources.into_iter().flatten().enumerate() {
         let Some(entry) = entry else { continue };
         let attributes = read_resource(entry.resource, &signal.resource(resource), &mut decoded);
-        let mut source = Source { resource: attributes, scope: String::new() };
+        let mut source = Source { resource: Rc::new(attributes), scope: Rc::default() };
         let scopes = entry.scopes.into_iter().flatten().chain(entry.libraries.into_iter().flatten());
         for (scope, entry) in scopes.enumerate() {
             let Some(entry) = entry else { continue };
-            source.scope = scope_name(entry.scope);
+            source.scope = scope_name(entry.scope).into();
             for (item, raw) in entry.spans.into_iter().flatten().enumerate() {
                 read_item(raw.get(), &source, Place { signal, resource, scope, item }, &mut decoded);
             }

@@ -1,5 +1,7 @@
 //! OTLP/protobuf. A span whose text is no UTF-8, or that nests too deep, is refused alone.
 
+use std::rc::Rc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use prost::Message as _;
@@ -73,7 +75,7 @@ fn read_resource(
             Attributes::new()
         }
     };
-    let mut source = Source { resource: attributes, scope: String::new() };
+    let mut source = Source { resource: Rc::new(attributes), scope: Rc::default() };
     for (scope, entry) in entry.scope_spans.into_iter().chain(entry.library_spans).enumerate() {
         let entry = match proto::ScopeSpans::decode(entry) {
             Ok(entry) => entry,
@@ -82,7 +84,7 @@ fn read_resource(
                 continue;
             }
         };
-        source.scope = proto::Scope::decode(entry.scope).map(|scope| scope.name).unwrap_or_default();
+        source.scope = proto::Scope::decode(entry.scope).map(|scope| scope.name).unwrap_or_default().into();
         for (item, bytes) in entry.spans.into_iter().enumerate() {
             read_item(bytes, &source, Place { signal, resource, scope, item }, decoded);
         }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::CodeOutcome;
 use crate::domain::outcome::{Goodness, Outcome};
+use crate::domain::redact;
 
 /// The most characters of a script's own reason that are kept.
 const LONGEST_REASON: usize = 2_000;
@@ -121,7 +122,7 @@ fn digits(number: f64) -> String {
 pub(super) fn shorten(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
-        Some((at, _)) => format!("{}… ({} bytes in all)", &text[..at], text.len()),
+        Some(_) => format!("{}… ({} bytes in all)", redact::head(text, most), text.len()),
     }
 }
 

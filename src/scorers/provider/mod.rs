@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::domain::judge::Messages;
+use crate::domain::redact;
 #[cfg(test)]
 use crate::test_support::steps;
 
@@ -369,7 +370,8 @@ impl Endpoint {
             .iter()
             .find_map(|place| body.pointer(place).and_then(Value::as_str))?;
         let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(self.without_key(&line).chars().filter(|c| !c.is_control()).take(LONGEST_MESSAGE).collect())
+        let line: String = self.without_key(&line).chars().filter(|c| !c.is_control()).collect();
+        Some(redact::head(&line, LONGEST_MESSAGE))
     }
 
     /// The causes of a transport error, in one line, without address and API key.

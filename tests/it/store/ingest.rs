@@ -32,6 +32,14 @@ async fn a_batch_raises_the_revision_by_one_however_many_spans_it_holds(ctx: Ctx
     assert_eq!(standings(&ctx).await, [standing("s", 2, 3, 4)]);
 }
 
+async fn a_trace_that_nests_without_end_is_stored_and_attached(ctx: Ctx) {
+    let id = |n: usize| if n == 0 { "root".to_owned() } else { format!("s{n:05}") };
+    let chain = (1..10_000).map(|n| otlp("t", &id(n)).parent(&id(n - 1)));
+    ctx.ingest(std::iter::once(root("s", "t")).chain(chain).collect()).await;
+    assert_eq!(ctx.ingest(vec![otlp("t", &id(10_000)).parent(&id(9_999))]).await, [Fate::New]);
+    assert_eq!(standings(&ctx).await, [standing("s", 2, 1, 10_001)]);
+}
+
 async fn the_same_again_changes_nothing(ctx: Ctx) {
     let spans = || vec![root("s", "t1"), client("c").session("s"), client("d").parent("c")];
     ctx.ingest(spans()).await;
@@ -256,6 +264,7 @@ async fn spans_that_lasted_for_centuries_can_still_be_added_up(ctx: Ctx) {
 }
 
 contract!(
+    a_trace_that_nests_without_end_is_stored_and_attached,
     a_batch_raises_the_revision_by_one_however_many_spans_it_holds,
     the_same_again_changes_nothing,
     changed_content_wins_by_end_and_content_not_by_arrival,
