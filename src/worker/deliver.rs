@@ -25,6 +25,8 @@ pub struct DeliverSettings {
     pub max_concurrency: usize,
     /// How long a worker holds a receiver; longer than an attempt may take, and prolonged by each.
     pub lease: Micros,
+    /// How long one receiver is sent to before the others have their turn.
+    pub turn: Micros,
     /// How long settled deliveries are kept.
     pub keep: Micros,
     /// How long attempts under way may take once a stop was asked for. What is cut off is sent again by whoever takes over.
