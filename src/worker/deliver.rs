@@ -137,13 +137,15 @@ impl Deliverer {
     /// Sends a receiver what it is owed, in order, until it fails, is owed nothing more, or has had its turn.
     pub(super) async fn serve(&self, mut receiver: HeldReceiver, cancel: &CancellationToken) -> Result<(), StoreError> {
         let mut sent = 0;
+        let since = stopwatch();
+        let turn = self.settings.turn.to_std();
         loop {
             let owed = self.store.owed(&receiver, BATCH).await?;
             if owed.is_empty() {
                 return self.store.release_receiver(&receiver, self.clock.now()).await;
             }
             for one in &owed {
-                if cancel.is_cancelled() || sent >= MOST {
+                if cancel.is_cancelled() || sent >= MOST || since.elapsed() >= turn {
                     return self.store.release_receiver(&receiver, self.clock.now()).await;
                 }
                 sent += 1;

@@ -30,7 +30,13 @@ async fn who_may_only_read_is_not_shown_what_opens_a_receiver_or_an_external_sco
     let hook = "https://hooks.example.com/services/T0/B0/s3cret";
     let external = "https://desk:s3cret@score.example.com:8443/x?token=s3cret#s3cret";
     let receiver = made(&server, RECEIVERS, "receiver", &json!({"name": "n", "kind": "slack", "url": hook})).await;
-    let scorer = made(&server, CUSTOM, "evaluator", &json!({"name": "Ext", "url": external, "sampleRate": 1, "severity": "low"})).await;
+    let scorer = made(
+        &server,
+        CUSTOM,
+        "evaluator",
+        &json!({"name": "Ext", "url": external, "sampleRate": 1, "severity": "low"}),
+    )
+    .await;
     let profile = "/monitor/profiles/helper";
     let channels = json!({"channels": [format!("webhook:{hook}"), "pagerduty:s3cret", "email:desk@example.com"]});
     let (status, set) = server.caller.put(profile, &channels).await;

@@ -68,8 +68,11 @@ async fn is_composed_anew_meanwhile(database: Option<String>) {
         say(&server, "s", turn).await;
         server.caller.sweep().await;
         if turn >= 12 {
-            let path = format!("/agent-monitoring/scorer-groups/{group}/recompose");
-            assert_eq!(server.caller.post(&path, &json!({})).await.0, 200);
+            let path = format!("/agent-monitoring/scorer-groups/{group}");
+            let threshold = 0.01 * f64::from(i32::try_from(turn).unwrap());
+            assert_eq!(server.caller.put(&path, &json!({"passThreshold": threshold})).await.0, 200);
+            let (status, report) = server.caller.press(&format!("{path}/recompose")).await;
+            assert_eq!((status, &report["recomposed"]), (200, &json!(1)), "{report}");
         }
         server.clock.advance(Micros::seconds(300));
     }

@@ -123,6 +123,12 @@ async fn a_key_that_is_held_to_a_rate_makes_none_that_may_ask_more_often() {
     let free = format!("{KEYS}/{}", free["_id"].as_str().unwrap());
     refused(&slow.press(&format!("{free}/rotate")).await, 403);
     made(&server, &slow, &json!({"name": "x", "scopes": ["read"], "requestsPerMinute": 600})).await;
+    let scopes = json!(["ingest", "read", "manage", "operate"]);
+    let full = json!({"name": "full", "scopes": scopes, "requestsPerMinute": 600});
+    let (_, full) = made(&server, &server.caller, &full).await;
+    let project = full.post("/projects", &json!({"name": "below"})).await.1;
+    let below = Caller::new(&server.origin, project["project"]["apiKey"].as_str().unwrap());
+    assert_eq!(list(below.get(KEYS).await, "keys")[0]["requestsPerMinute"], 600);
     assert_eq!(slow.delete(&free).await.0, 204, "taking back hands nothing out");
 }
 

@@ -184,9 +184,12 @@ async fn a_stream_ends_with_the_key_that_opened_it() {
     let stream = StreamSettings { heartbeat: Duration::from_secs(1), patience: Duration::from_secs(5) };
     let server = Server::planned(Plan { stream, ..Plan::default() }).await;
     group(&server, "Strict", ["sorry", "refund"]).await;
-    let (revoked, ending) = (json!({"name": "r", "scopes": ["read"]}), json!({"name": "e", "scopes": ["read"],
-        "expiresAt": "2026-01-01T00:00:30Z"}));
-    for (body, is_revoked) in [(revoked, true), (ending, false)] {
+    let (revoked, ending) = (
+        json!({"name": "r", "scopes": ["read"]}),
+        json!({"name": "e", "scopes": ["read"],
+        "expiresAt": "2026-01-01T00:00:30Z"}),
+    );
+    for (body, is_revoked) in [(ending, false), (revoked, true)] {
         let key = server.caller.post("/agent-monitoring/keys", &body).await.1["key"].clone();
         let reader = Caller::new(&server.origin, key["apiKey"].as_str().unwrap());
         let mut response = reader.request("GET", "/agent-monitoring/rail/stream").send().await.unwrap();

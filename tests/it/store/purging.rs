@@ -72,7 +72,7 @@ async fn held(raw: &mut Raw, project: &ProjectId) -> BTreeMap<String, i64> {
 }
 
 async fn everything_of_a_deleted_project_goes_and_nothing_of_another(ctx: Ctx) {
-    let (doomed, _) = ctx.store.create_project(&ctx.project, "doomed", ctx.now()).await.unwrap().unwrap();
+    let (doomed, _) = ctx.store.create_project(&ctx.project, "doomed", None, ctx.now()).await.unwrap().unwrap();
     let other = ctx.tenant("other").await;
     let mut raw = ctx.raw().await;
     let count = tables(&mut raw).await.len();
@@ -103,7 +103,7 @@ async fn everything_of_a_deleted_project_goes_and_nothing_of_another(ctx: Ctx) {
 }
 
 async fn a_deleted_project_sends_nothing_any_more(ctx: Ctx) {
-    let (doomed, _) = ctx.store.create_project(&ctx.project, "doomed", ctx.now()).await.unwrap().unwrap();
+    let (doomed, _) = ctx.store.create_project(&ctx.project, "doomed", None, ctx.now()).await.unwrap().unwrap();
     let spec = ReceiverSpec::create(&json!({"name": "hook", "url": "https://example.com"})).unwrap();
     for project in [&doomed.id, &ctx.project] {
         ctx.store.create_receiver(project, &spec, ctx.now()).await.unwrap();
