@@ -361,3 +361,6 @@ pub fn worker_settings(config: &Config) -> WorkerSettings {
 /// How long a pass asked for through the API may go on before it is cut short. The existing client waits 300 s for it, and what
 /// is in work by then has the grace of a shutdown to finish.
 pub const SWEEP_PATIENCE: Micros = Micros::seconds(260);
+
+/// How long those who look whether all is well are kept waiting for the database.
+pub const PROBE_PATIENCE: Micros = Micros::seconds(2);

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{ExitCode, fail, print};
-use crate::app::{App, FirstKey, FirstStartError, SWEEP_PATIENCE};
+use crate::app::{App, FirstKey, FirstStartError, PROBE_PATIENCE, SWEEP_PATIENCE};
 use crate::http::{self, Api, ApiSettings, Connections, Rates, StreamSettings};
 use crate::worker;
 
@@ -58,6 +58,7 @@ pub(super) async fn serve(app: App, cancel: CancellationToken) -> ExitCode {
             requests_per_minute: app.config.server.requests_per_minute,
             lookback: app.config.sweep.lookback,
             sweep_patience: SWEEP_PATIENCE.to_std(),
+            probe_patience: PROBE_PATIENCE.to_std(),
             secret_overlap: app.config.deliveries.secret_overlap,
             stream: StreamSettings {
                 heartbeat: app.config.server.stream_heartbeat.to_std(),

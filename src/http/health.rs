@@ -1,7 +1,6 @@
 //! `GET /health`: whether the server and its database answer; `GET /ready`: whether it does its work. No key is needed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -17,9 +16,6 @@ pub(super) struct Health {
     version: &'static str,
 }
 
-/// How long the database may take to say that it is there.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Asks the database for next to nothing.
 pub(super) async fn check(State(api): State<Arc<Api>>) -> Result<Json<Health>, ApiError> {
     api.store.has_live_keys(api.clock.now()).await?;
@@ -29,8 +25,9 @@ pub(super) async fn check(State(api): State<Arc<Api>>) -> Result<Json<Health>, A
 /// Whether the database answers in time and the sweep gives signs of life. Where sweeps are made by hand alone, only the
 /// database counts.
 pub(super) async fn ready(State(api): State<Arc<Api>>) -> Result<Json<Health>, ApiError> {
-    let Ok(answered) = tokio::time::timeout(PATIENCE, api.store.has_live_keys(api.clock.now())).await else {
-        let seconds = PATIENCE.as_secs();
+    let patience = api.settings.probe_patience;
+    let Ok(answered) = tokio::time::timeout(patience, api.store.has_live_keys(api.clock.now())).await else {
+        let seconds = patience.as_secs();
         return Err(ApiError::unavailable(format!("The database did not answer within {seconds} s"), 5));
     };
     answered?;

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -12,12 +11,9 @@ use super::Api;
 use crate::store::Census;
 use crate::worker::Vitals;
 
-/// How long a scrape waits for the database before it is answered without what only the database knows.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Everything there is to measure. Where the database can't be asked, its figures are left out and `afterword_up` is 0.
 pub(super) async fn show(State(api): State<Arc<Api>>) -> impl IntoResponse {
-    let census = tokio::time::timeout(PATIENCE, api.worker.census()).await.ok().and_then(Result::ok);
+    let census = tokio::time::timeout(api.settings.probe_patience, api.worker.census()).await.ok().and_then(Result::ok);
     let mut page = Page(String::with_capacity(4_096));
     page.census(census);
     page.vitals(api.worker.vitals());

@@ -95,6 +95,8 @@ pub struct ApiSettings {
     /// How long a sweep by hand may go on before it is cut short; with the worker's grace it must end within the 300 seconds
     /// that clients wait.
     pub sweep_patience: Duration,
+    /// How long `/ready` and `/metrics` wait for the database before they say that it does not answer.
+    pub probe_patience: Duration,
     /// How long calls are signed with the secret before too, once it was rotated.
     pub secret_overlap: Micros,
     /// How readers of the rail are served.

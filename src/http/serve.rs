@@ -127,6 +127,8 @@ async fn talk(
         }
     };
     tokio::select! {
+        // What was said in time counts, also where it is looked at too late.
+        biased;
         ended = conversation => if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke off");
         },

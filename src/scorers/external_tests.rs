@@ -15,10 +15,15 @@ use crate::entropy::SeededEntropy;
 use crate::scorers::guard::OutgoingSettings;
 
 fn client(allow_private: bool) -> ExternalClient {
+    within(Duration::from_mins(10), allow_private)
+}
+
+/// One that waits no longer than this.
+fn within(deadline: Duration, allow_private: bool) -> ExternalClient {
     crate::scorers::install_tls();
     let outgoing = Outgoing::new(OutgoingSettings { allow_private, ..OutgoingSettings::default() }).expect("a guard");
     let settings = ExternalSettings {
-        deadline: Duration::from_millis(1500),
+        deadline,
         backoff: Backoff { first: Micros::millis(5), longest: Micros::millis(10) },
         ..ExternalSettings::default()
     };
@@ -96,7 +101,7 @@ async fn an_outage_that_ends_in_time_is_no_failure() {
     }
     let server = answering(Twice(0.into())).await;
     assert_eq!(asked(&client(true), &server.uri()).await.expect("an answer").matches, Some(false));
-    let patient = answering(ResponseTemplate::new(429).insert_header("retry-after", "60")).await;
+    let patient = answering(ResponseTemplate::new(429).insert_header("retry-after", "3600")).await;
     assert!(asked(&client(true), &patient.uri()).await.expect_err("no answer").transient);
     assert_eq!(
         patient.received_requests().await.expect("requests").len(),
@@ -117,8 +122,9 @@ async fn what_is_no_answer_is_for_good_and_a_slow_one_is_transient() {
         let none = asked(&client(true), &server.uri()).await.expect_err("no answer");
         assert!(!none.transient && none.why.contains(part), "{}", none.why);
     }
-    let slow = answering(ResponseTemplate::new(200).set_delay(Duration::from_secs(30))).await;
-    let none = asked(&client(true), &slow.uri()).await.expect_err("no answer");
+    let slow = answering(ResponseTemplate::new(200).set_delay(Duration::from_hours(1))).await;
+    let hasty = within(Duration::from_millis(1500), true);
+    let none = asked(&hasty, &slow.uri()).await.expect_err("no answer");
     assert_eq!(none, NoAnswer::for_now("it did not answer in time"));
     assert!(none.opinion().outcome.is_transient());
 }

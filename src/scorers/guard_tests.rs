@@ -57,7 +57,7 @@ async fn server(answer: &'static [u8]) -> (u16, Arc<AtomicUsize>) {
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
 
 async fn post(guard: &Outgoing, url: &str) -> Result<Reply, CallError> {
-    guard.post(url, HeaderMap::new(), b"{}".to_vec(), Duration::from_secs(5)).await
+    guard.post(url, HeaderMap::new(), b"{}".to_vec(), Duration::from_mins(2)).await
 }
 
 #[test]

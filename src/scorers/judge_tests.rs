@@ -12,7 +12,7 @@ use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::*;
-use crate::clock::SystemClock;
+use crate::clock::{ManualClock, SystemClock};
 use crate::domain::group::MemberKind;
 use crate::domain::ids::ScorerId;
 use crate::domain::judge::Model;
@@ -73,8 +73,8 @@ fn settings(server: &MockServer) -> JudgeSettings {
         base_url: Some(format!("{}/v1", server.uri())),
         api_key: Some(SecretString::from(KEY)),
         model: "judge-1".into(),
-        timeout: Duration::from_secs(5),
-        deadline: Duration::from_secs(20),
+        timeout: Duration::from_mins(2),
+        deadline: Duration::from_mins(10),
         max_attempts: 3,
         backoff: Backoff { first: Micros::millis(1), longest: Micros::millis(2) },
         ..JudgeSettings::default()
@@ -458,16 +458,19 @@ async fn a_key_that_is_not_accepted_opens_the_circuit_at_once() {
 async fn questions_without_an_answer_open_the_circuit_and_one_that_tries_it_closes_it() {
     let mends = |count, nonce: &str, _: &Value| if count < 6 { ResponseTemplate::new(503) } else { good(nonce) };
     let server = endpoint(mends).await;
-    let pause = Backoff { first: Micros::millis(150), longest: Micros::millis(150) };
+    let pause = Backoff { first: Micros::seconds(7_200), longest: Micros::seconds(7_200) };
     let limits = Limits { circuit_failures: 2, circuit_pause: pause, ..Limits::default() };
-    let client = open(JudgeSettings { limits, ..settings(&server) }).expect("a client");
+    let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1)));
+    let settings = JudgeSettings { limits, ..settings(&server) };
+    let client = JudgeClient::new(settings, Arc::clone(&clock) as Arc<dyn Clock>).expect("a client");
     for _ in 0..2 {
         let down = asked(&client).await;
         assert_eq!((down.trouble, down.calls.len(), down.is_held()), (Some(Trouble::Unavailable), 3, false));
     }
     let held = asked(&client).await;
     assert_eq!((held.trouble, held.calls.len()), (Some(Trouble::Held), 0));
-    tokio::time::sleep(held.retry_after.expect("a wait")).await;
+    assert!(held.retry_after.is_some_and(|wait| wait <= Duration::from_hours(2)), "{held:?}");
+    clock.advance(Micros::seconds(14_400));
     assert_eq!(scored(&asked(&client).await), Some(0.85));
     assert_eq!(scored(&asked(&client).await), Some(0.85));
 }

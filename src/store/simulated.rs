@@ -1,6 +1,7 @@
 //! The store under simulation: one SQLite file for many sequences, emptied between them, and seen by several processes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Row as _};
 
@@ -12,7 +13,9 @@ impl Store {
     /// A store on a fresh file below `folder` that does not wait for the disk.
     pub(crate) async fn for_simulation(folder: &std::path::Path) -> Self {
         let url = format!("sqlite://{}", folder.join("sim.db").display());
-        let store = Self::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(0))).await.expect("a store");
+        // Tasks of one process wait for one another however long the machine stands still.
+        let settings = StoreSettings { busy_timeout: Duration::from_mins(5), ..StoreSettings::at(url) };
+        let store = Self::open(&settings, Arc::new(SeededEntropy::new(0))).await.expect("a store");
         store.run_sql("PRAGMA synchronous = OFF").await;
         store
     }

@@ -16,14 +16,12 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 
 use crate::import::chat;
-use crate::support::postgres;
 use crate::support::program::{Program, open};
 use crate::support::webhook::{Answer, Webhook};
+use crate::support::{PATIENCE, postgres};
 
 const KILLS: usize = 8;
 const SESSIONS: usize = 12;
-/// How long anything may take before the test gives up.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 fn serve(program: &Program) -> Child {
     Command::new(env!("CARGO_BIN_EXE_afterword"))
@@ -31,6 +29,7 @@ fn serve(program: &Program) -> Child {
         .current_dir(program.folder())
         .envs([
             ("AFTERWORD__DATABASE__URL", program.url()),
+            ("AFTERWORD__DATABASE__BUSY_TIMEOUT", "5m"),
             ("AFTERWORD__SERVER__LISTEN", "127.0.0.1:0"),
             ("AFTERWORD_API_KEY", "a-key-for-crashing"),
             ("AFTERWORD__SWEEP__SCHEDULE", "* * * * * *"),
@@ -38,7 +37,10 @@ fn serve(program: &Program) -> Child {
             ("AFTERWORD__JUDGE__TIMEOUT", "1s"),
             ("AFTERWORD__CODE__HARD_LIMIT", "1500ms"),
             ("AFTERWORD__OUTGOING__ALLOW_PRIVATE", "true"),
+            // However often a slow machine lets it be tried while nobody answers.
             ("AFTERWORD__DELIVERIES__RETRY_FIRST", "100ms"),
+            ("AFTERWORD__DELIVERIES__RETRY_LONGEST", "1s"),
+            ("AFTERWORD__DELIVERIES__MAX_ATTEMPTS", "100"),
             ("AFTERWORD__LOG__LEVEL", "off"),
         ])
         .stdin(Stdio::null())

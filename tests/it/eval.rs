@@ -15,9 +15,10 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
+use crate::store::raw::Raw;
 use crate::support::judge::{Judge, Reply};
-use crate::support::postgres;
 use crate::support::program::{Ended, Program};
+use crate::support::{PATIENCE, postgres};
 
 /// A group of judges with these criteria, each weight 1.
 async fn group(program: &Program, criteria: &[&str]) {
@@ -40,9 +41,9 @@ fn variables(judge: &Judge) -> Vec<(&'static str, &str)> {
     vec![
         ("AFTERWORD__JUDGE__BASE_URL", judge.base_url()),
         ("AFTERWORD__JUDGE__MODEL", "stub"),
-        ("AFTERWORD__JUDGE__TIMEOUT", "8s"),
-        ("AFTERWORD__CODE__HARD_LIMIT", "8s"),
-        ("AFTERWORD__SWEEP__LEASE", "9s"),
+        // Far longer than anything takes here: what the dead held is freed by hand, nothing else runs out.
+        ("AFTERWORD__JUDGE__TIMEOUT", "10m"),
+        ("AFTERWORD__SWEEP__LEASE", "20m"),
         ("AFTERWORD__LOG__LEVEL", "off"),
     ]
 }
@@ -194,6 +195,7 @@ async fn killed(program: Program) {
         .current_dir(program.folder())
         .envs(variables(&judge))
         .env("AFTERWORD__DATABASE__URL", program.url())
+        .env("AFTERWORD__DATABASE__BUSY_TIMEOUT", "5m")
         .env("AFTERWORD__JUDGE__MAX_CONCURRENCY", "64")
         .stdout(Stdio::null())
         .kill_on_drop(true)
@@ -214,7 +216,7 @@ async fn killed(program: Program) {
     };
     // Every answer that came is kept: both judges of the early rows, the first one of the late rows.
     let expected = (i64::try_from(ROWS + ROWS / 2).unwrap(), ROWS / 2);
-    let waited = tokio::time::timeout(Duration::from_mins(1), async {
+    let waited = tokio::time::timeout(PATIENCE, async {
         while kept().await != expected {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -223,7 +225,9 @@ async fn killed(program: Program) {
     first.kill().await.unwrap();
     let run = store.runs(&project, "", &Place::first(), 1).await.unwrap().remove(0).id;
     store.close().await;
+    judge.caught_up().await;
     let before = judge.requests();
+    Raw::connect(program.url()).await.run("UPDATE run_rows SET lease_until = 1 WHERE lease_until > 1").await;
     is_stuck.store(false, Ordering::SeqCst);
 
     for (group, more, said) in

@@ -6,14 +6,13 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::process::{Child, Command};
 
-use crate::support::address;
 use crate::support::program::Program;
 use crate::support::server::Caller;
+use crate::support::{PATIENCE, address};
 
 const KEY: &str = "a-key-for-a-full-disk-of-length";
 /// How large a file may grow, in units of 512 bytes, before its disk counts as full.
 const ROOM: &str = "4000";
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Serves with files that may not grow beyond the room; the signal that tells so is ignored, so that writing fails as on a full disk.
 fn serve(program: &Program, address: &str) -> Child {
@@ -23,6 +22,7 @@ fn serve(program: &Program, address: &str) -> Child {
         .current_dir(program.folder())
         .envs([
             ("AFTERWORD__DATABASE__URL", program.url()),
+            ("AFTERWORD__DATABASE__BUSY_TIMEOUT", "5m"),
             ("AFTERWORD__SERVER__LISTEN", address),
             ("AFTERWORD_API_KEY", KEY),
             ("AFTERWORD__SWEEP__SCHEDULE", "* * * * * *"),

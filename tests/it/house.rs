@@ -48,6 +48,22 @@ fn long_files_give_a_reason_for_their_length() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// A machine of many jobs stands still for seconds now and then. Tests that give up after a time of their own, or whose stores don't
+/// wait for one another, fail there.
+#[test]
+fn tests_wait_with_the_patience_of_all_of_them() {
+    let mut wrong = Vec::new();
+    for path in rust_files("tests/it").into_iter().filter(|path| !path.starts_with("tests/it/support/")) {
+        for (number, line) in (1..).zip(code_of(&text(&path)).lines()) {
+            let is_wrong = |text: &str| line.contains(text);
+            if is_wrong("timeout(Duration::") || is_wrong("StoreSettings::at(&") || is_wrong("const PATIENCE") {
+                wrong.push(format!("{path}:{number}: {}", line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "support::PATIENCE and support::store_at are for that:\n{}", wrong.join("\n"));
+}
+
 /// The paths in backticks on the map.
 fn mapped() -> BTreeSet<String> {
     const MAP: &str = "docs/ARCHITECTURE.md";

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::support::judge::{Judge, Reply};
-use crate::support::python;
 use crate::support::server::{Plan, Server, list};
+use crate::support::{PATIENCE, python};
 
 /// The last release that tells one message an event.
 const A_MESSAGE_AN_EVENT: &[&str] = &[
@@ -64,6 +64,10 @@ async fn judged(script: &str, pins: &'static [&'static str], environment: &[(&st
         .env("ORIGIN", &server.origin)
         .env("API_KEY", &server.caller.key)
         .env("MODEL", model.base_url())
+        // Exporters and what hands spans to them wait as long as tests do: in seconds, and in milliseconds.
+        .env("OTEL_EXPORTER_OTLP_TIMEOUT", "300")
+        .env("OTEL_BSP_EXPORT_TIMEOUT", "300000")
+        .env("OTEL_BLRP_EXPORT_TIMEOUT", "300000")
         .envs(environment.iter().copied())
         .output()
         .await
@@ -77,7 +81,7 @@ async fn judged(script: &str, pins: &'static [&'static str], environment: &[(&st
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), scored).await.expect("a score within half a minute");
+    tokio::time::timeout(PATIENCE, scored).await.expect("a score in the end");
     let request: Value = judge.requests().last().unwrap().clone();
     let shown = request["messages"][1]["content"].as_str().unwrap();
     let lines: Vec<&str> = shown.lines().filter(|line| !line.starts_with("<<") && !line.is_empty()).collect();

@@ -9,18 +9,15 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::support::address;
 use crate::support::judge::{Judge, Reply};
-use crate::support::postgres;
 use crate::support::program::Program;
 use crate::support::server::Caller;
+use crate::support::{PATIENCE, address, postgres};
 
 const API_KEY: &str = "planted-api-key-4f1c9e7b2a60d835";
 const JUDGE_KEY: &str = "planted-judge-key-9b33e1";
 const PASSWORD: &str = "planted-database-password";
 const HOOK: &str = "planted-hook-token-71c2";
-/// How long anything may take before the test gives up.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 fn start(url: &str, address: &str, judge: &Judge, folder: &std::path::Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_afterword"))
@@ -28,6 +25,7 @@ fn start(url: &str, address: &str, judge: &Judge, folder: &std::path::Path) -> C
         .current_dir(folder)
         .envs([
             ("AFTERWORD__DATABASE__URL", url),
+            ("AFTERWORD__DATABASE__BUSY_TIMEOUT", "5m"),
             ("AFTERWORD__SERVER__LISTEN", address),
             ("AFTERWORD_API_KEY", API_KEY),
             ("AFTERWORD__SWEEP__SCHEDULE", "* * * * * *"),

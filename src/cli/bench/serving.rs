@@ -62,6 +62,7 @@ impl Serving {
                 requests_per_minute: 0,
                 lookback: Micros::seconds(86_400),
                 sweep_patience: Duration::from_mins(5),
+                probe_patience: Duration::from_secs(2),
                 secret_overlap: settings.deliveries.secret_overlap,
                 stream: StreamSettings {
                     heartbeat: settings.server.stream_heartbeat.to_std(),

@@ -33,8 +33,9 @@ pub struct BenchSweepArgs {
     pub common: BenchArgs,
 }
 
-/// How many sessions each worker sweeps before anything is measured.
-const WARM_UP: u64 = 100;
+/// How many sessions are swept for each worker before anything is measured: several batches, so that as many connections are
+/// open by then as the measurement uses.
+const WARM_UP: u64 = 500;
 
 pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
     let mut bench = Bench::open(args.common.seed, JudgeSettings::default(), &args.place).await?;
@@ -49,19 +50,15 @@ pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
 
     let cpu = process::cpu_seconds();
     let watch = stopwatch();
-    let cancel = CancellationToken::new();
-    let passes = bench.workers.iter().map(|worker| worker.pass(None, Duration::MAX, &cancel));
-    let passes = future::try_join_all(passes).await?;
+    sweep(&bench, args.sessions).await?;
     let seconds = watch.elapsed().as_secs_f64();
     let cpu = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
 
-    let judged = u64::try_from(passes.iter().map(|pass| pass.judged).sum::<usize>())?;
-    anyhow::ensure!(judged == args.sessions, "{judged} of {} sessions were judged: {passes:?}", args.sessions);
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     let (sessions, spans) = (args.sessions as f64, (args.sessions * args.turns) as f64);
     let mut report = Report::of(format!(
         "Sweep of {} quiet sessions of {} turns by a group of two patterns, from plan to recorded verdict, by workers that have \
-         swept {WARM_UP} others each (seed {})",
+         swept {WARM_UP} others each, all at once (seed {})",
         args.sessions, args.turns, args.common.seed
     ))
     .text("engine", args.place.engine.as_str())
@@ -84,16 +81,21 @@ pub(super) async fn measure(args: &BenchSweepArgs) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Each worker sweeps some other sessions first: workers run for weeks, and what is measured is not how they open their
-/// connections and prepare their statements.
+/// The workers sweep some other sessions first, as they will in the measurement: workers run for weeks, and what is measured is
+/// not how they open their connections and prepare their statements.
 async fn warm_up(bench: &Bench, project: &ProjectId, args: &BenchSweepArgs) -> anyhow::Result<()> {
-    let mut first = args.sessions;
-    for worker in &bench.workers {
-        data::sessions(bench, project, first..first + WARM_UP, args.turns).await?;
-        first += WARM_UP;
-        bench.clock.advance(Micros::seconds(3_600));
-        let pass = worker.pass(None, Duration::MAX, &CancellationToken::new()).await?;
-        anyhow::ensure!(u64::try_from(pass.judged)? == WARM_UP, "{pass:?} of {WARM_UP} sessions to warm up");
-    }
+    let others = WARM_UP * u64::try_from(args.workers)?;
+    data::sessions(bench, project, args.sessions..args.sessions + others, args.turns).await?;
+    bench.clock.advance(Micros::seconds(3_600));
+    sweep(bench, others).await
+}
+
+/// All workers sweep at once until nothing is due, which must be so many sessions.
+async fn sweep(bench: &Bench, sessions: u64) -> anyhow::Result<()> {
+    let cancel = CancellationToken::new();
+    let passes = bench.workers.iter().map(|worker| worker.pass(None, Duration::MAX, &cancel));
+    let passes = future::try_join_all(passes).await?;
+    let judged = u64::try_from(passes.iter().map(|pass| pass.judged).sum::<usize>())?;
+    anyhow::ensure!(judged == sessions, "{judged} of {sessions} sessions were judged: {passes:?}");
     Ok(())
 }

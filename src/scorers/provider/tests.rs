@@ -46,7 +46,7 @@ fn request(messages: &Messages) -> Request<'_> {
         schema: schema("the-nonce", &crate::domain::judge::Answer::Rating(crate::domain::judge::Scale::Rating)),
         max_tokens: 100,
         temperature: Some(0.0),
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_mins(2),
     }
 }
 

@@ -323,7 +323,7 @@ def evaluate_by_judges(judge):
     check("a run by a judge rates with it", [row["rating"] for row in detail["results"]] == [EXPECTED_RATING * 2], detail)
     check("and says which", detail["evaluationSettingsId"] == judge.id and detail["scorerGroupId"] is None, detail)
     check("no case of the split is missing", evaluations.gate_run(run.run_id, fail_under=1, record=False).raw["missingCases"] == 0)
-def sweeping_until(found, patience=30):
+def sweeping_until(found, patience=300):
     """Sweeps until `found` returns something, since single traces are due only once they have settled. Returns that, or None."""
     end = time.monotonic() + patience
     while time.monotonic() < end:

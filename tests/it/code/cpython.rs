@@ -1,33 +1,26 @@
 //! The whole of Python, where an operator allows it: as sealed as the rest.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use afterword::scorers::code::{CodeScorers, CodeSettings, Language};
 
 use super::ordinary::{SIGNATURES, signature_is_told};
-use super::{PATIENCE, extra, failure, input, run, score, settings};
+use super::{GOOD, PATIENCE, extra, failure, input, is_heard, may_be_late, run, score, settings, short, until_heard};
 use Language::{JavaScript, Python};
 
 /// Scorers with the system's Python, where it has one.
-fn scorers() -> Option<CodeScorers> {
+fn scorers(limits: CodeSettings) -> Option<CodeScorers> {
     let python =
         ["/usr/local/bin/python3", "/usr/bin/python3"].map(PathBuf::from).into_iter().find(|file| file.is_file());
     if python.is_none() {
         eprintln!("skipped: the system has no python3");
     }
-    let limits = CodeSettings {
-        soft_limit: Duration::from_millis(500),
-        hard_limit: Duration::from_secs(3),
-        cpython: Some(python?),
-        ..settings()
-    };
-    Some(CodeScorers::new(limits))
+    Some(CodeScorers::new(CodeSettings { cpython: Some(python?), ..limits }))
 }
 
 #[tokio::test]
 async fn the_whole_language_and_its_library_are_there() {
-    let Some(scorers) = scorers() else { return };
+    let Some(scorers) = scorers(settings()) else { return };
     let script = "
 import statistics, decimal
 class Base:
@@ -90,16 +83,22 @@ const HOSTILE: &[(&str, &[&str])] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_scripts_find_nothing_and_harm_no_sibling() {
-    let Some(scorers) = scorers() else { return };
+    let Some(scorers) = scorers(settings()) else { return };
+    let Some(hasty) = self::scorers(short()) else { return };
     let input = input();
     let mut wrong = Vec::new();
     for (body, said) in HOSTILE {
         let script = format!("def handler(*a):\n    {body}\n");
+        let is_endless = may_be_late(said);
+        let scorers = if is_endless { &hasty } else { &scorers };
         let hostile = scorers.run(Python, &script, &input);
-        let sibling = scorers.run(JavaScript, "const handler = () => 1", &input);
+        let sibling = scorers.run(JavaScript, GOOD, &input);
         let both = tokio::time::timeout(PATIENCE, async { tokio::join!(hostile, sibling) }).await;
         let (hostile, sibling) = both.unwrap();
-        assert!((score(&sibling) - 1.0).abs() < 1e-9, "beside {body}: {sibling:?}");
+        println!("beside {body}");
+        if !is_heard(&sibling, is_endless) {
+            until_heard(scorers).await;
+        }
         println!("{:80} {:?}", body.replace('\n', "⏎"), hostile.outcome);
         let goodness = hostile.outcome.goodness().map(afterword::domain::outcome::Goodness::get);
         let is_fine = match said {
@@ -115,7 +114,7 @@ async fn hostile_scripts_find_nothing_and_harm_no_sibling() {
 
 #[tokio::test]
 async fn a_handler_that_does_not_take_its_five_arguments_is_refused_when_it_is_saved() {
-    let Some(scorers) = scorers() else { return };
+    let Some(scorers) = scorers(settings()) else { return };
     for (script, wrong) in SIGNATURES {
         signature_is_told(&scorers, script, *wrong).await;
     }
@@ -123,7 +122,7 @@ async fn a_handler_that_does_not_take_its_five_arguments_is_refused_when_it_is_s
 
 #[tokio::test]
 async fn what_is_wrong_with_a_script_is_told_with_its_line() {
-    let Some(scorers) = scorers() else { return };
+    let Some(scorers) = scorers(settings()) else { return };
     for (script, said) in [
         ("def handler(*a):\n    return (1\n", "(line 2)"),
         ("x = 1\n", "defines no handler"),

@@ -1,13 +1,11 @@
 //! The `OpenAPI` document: served, shown as a page, printed, and held against the running server by schemathesis.
 
-use std::time::Duration;
-
 use tokio::process::Command;
 
 use super::auth::one_of_each;
 use crate::support::judge::{Judge, Reply};
-use crate::support::python;
 use crate::support::server::{BODY_LIMIT, Plan, Server, answer, refused};
+use crate::support::{PATIENCE, python};
 
 /// The checker of `OpenAPI` documents, and its version.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
@@ -88,12 +86,12 @@ async fn checked(server: &Server, only: [&str; 2]) -> String {
             &format!("x-api-key: {}", server.caller.key),
         ])
         .args(["--checks", checks, "--phases", "examples,coverage,fuzzing", "--max-examples", "5", "--seed", "1"])
-        .args(["--continue-on-failure", "--no-color", "--request-timeout", "30"])
+        .args(["--continue-on-failure", "--no-color", "--request-timeout", "300"])
         .args(only)
         .current_dir(folder.path())
         .env("NO_PROXY", "*")
         .output();
-    let ended = tokio::time::timeout(Duration::from_mins(5), run).await.unwrap().unwrap();
+    let ended = tokio::time::timeout(PATIENCE * 12, run).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert!(ended.status.success(), "{said}\n{}", String::from_utf8_lossy(&ended.stderr));
     assert!(!said.contains("returned only 401/403"), "the key opened everything all along: {said}");

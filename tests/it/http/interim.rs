@@ -13,8 +13,8 @@ use afterword::worker::{self, Scheduled, WorkerSettings};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::postgres;
 use crate::support::server::{Plan, Server, list, refused, worker_settings};
+use crate::support::{PATIENCE, postgres};
 
 const HOUR: i64 = 3_600;
 
@@ -208,7 +208,7 @@ async fn a_scheduled_re_sweep_is_ordered_once_each_time_however_many_workers_run
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let all = tokio::time::timeout(Duration::from_mins(1), ordered).await.expect("one a second");
+    let all = tokio::time::timeout(PATIENCE, ordered).await.expect("one a second");
     stop.cancel();
     for worker in workers {
         worker.await.unwrap();

@@ -7,6 +7,7 @@ use afterword::http::StreamSettings;
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
+use crate::support::PATIENCE;
 use crate::support::judge::{Judge, Reply};
 use crate::support::server::{Caller, Plan, Server, answer, list, refused};
 
@@ -152,7 +153,7 @@ async fn told(server: &Server, query: &str, up_to: i64) -> Vec<Value> {
 #[tokio::test]
 async fn a_judge_by_itself_is_called_so_wherever_its_verdict_stands() {
     let stub = Judge::start(|_| Reply::Rating(2.0));
-    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(5) };
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: PATIENCE };
     let server = Server::planned(Plan { judge: Some(&stub), stream, ..Plan::default() }).await;
     let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": 6, "severity": "high", "scope": "session",
                         "idleSeconds": 60});
@@ -181,7 +182,7 @@ async fn a_judge_by_itself_is_called_so_wherever_its_verdict_stands() {
 
 #[tokio::test]
 async fn a_stream_ends_with_the_key_that_opened_it() {
-    let stream = StreamSettings { heartbeat: Duration::from_secs(1), patience: Duration::from_secs(5) };
+    let stream = StreamSettings { heartbeat: Duration::from_secs(1), patience: PATIENCE };
     let server = Server::planned(Plan { stream, ..Plan::default() }).await;
     group(&server, "Strict", ["sorry", "refund"]).await;
     let (revoked, ending) = (
@@ -202,7 +203,7 @@ async fn a_stream_ends_with_the_key_that_opened_it() {
         }
         say(&server, &format!("s{is_revoked}"), &["sorry", "a refund"]).await;
         assert_eq!(sweep(&server).await, 1);
-        let rest = tokio::time::timeout(Duration::from_secs(20), response.text()).await.expect("it ends");
+        let rest = tokio::time::timeout(PATIENCE, response.text()).await.expect("it ends");
         assert!(!rest.unwrap().contains("verdict"), "and tells nothing more");
         refused(&answer(reader.request("GET", "/agent-monitoring/rail/stream")).await, 401);
     }
@@ -219,7 +220,7 @@ async fn an_id_that_is_no_text_is_refused_and_not_passed_over() {
 
 #[tokio::test]
 async fn what_a_scorer_that_watches_finds_is_not_on_the_stream() {
-    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(5) };
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: PATIENCE };
     let server = Server::planned(Plan { stream, ..Plan::default() }).await;
     let strict = group(&server, "Strict", ["sorry", "refund"]).await;
     let watching = json!({"name": "W", "includeTerms": ["sorry"], "enabled": true});
@@ -234,7 +235,7 @@ async fn what_a_scorer_that_watches_finds_is_not_on_the_stream() {
 
 #[tokio::test]
 async fn a_stream_tells_what_its_filters_let_through_and_where_it_is() {
-    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(5) };
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: PATIENCE };
     let server = Server::planned(Plan { stream, ..Plan::default() }).await;
     let strict = group(&server, "Strict", ["sorry", "refund"]).await;
     group(&server, "Mild", ["never said", "nor this"]).await;

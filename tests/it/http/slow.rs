@@ -1,5 +1,6 @@
 //! Clients that are slow, silent or too many: each is let go in time, and none keeps another waiting.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use afterword::http::Connections;
@@ -7,21 +8,35 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::support::PATIENCE;
 use crate::support::server::{Plan, Server, answer};
 
-/// Short, so that the test is; long beside what an ordinary request takes.
+/// How long those are waited for that are to be let go. Whoever is to be answered must not need it: a machine may stand still longer.
 const SHORT: Duration = Duration::from_millis(300);
-/// How long anything may take before the test gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A server that lets nobody be silent, and not stand still either.
 async fn hurried(most: usize) -> Server {
-    let connections = Connections { most, head_timeout: SHORT, stall_timeout: SHORT, ..Connections::default() };
+    with(Connections { most, head_timeout: SHORT, stall_timeout: SHORT, ..Connections::default() }).await
+}
+
+async fn with(connections: Connections) -> Server {
     Server::planned(Plan { connections, ..Plan::default() }).await
 }
 
 async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.origin.strip_prefix("http://").unwrap()).await.unwrap()
 }
+
+/// A connection on which all of this was said before the server can have looked at it: this thread is the server's too, and waits
+/// for nobody meanwhile.
+fn said_at_once(server: &Server, said: &str) -> TcpStream {
+    let mut stream = std::net::TcpStream::connect(server.origin.strip_prefix("http://").unwrap()).unwrap();
+    stream.write_all(said.as_bytes()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    TcpStream::from_std(stream).unwrap()
+}
+
+const ASK: &str = "GET /health HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// What comes until the other side closes.
 async fn rest(stream: &mut TcpStream) -> String {
@@ -36,19 +51,17 @@ async fn rest(stream: &mut TcpStream) -> String {
 async fn a_client_that_says_nothing_or_half_of_it_is_let_go() {
     let server = hurried(100).await;
     for said in ["", "P", "PRI * HTTP/2.0\r\n", "GET /health HTTP/1.1\r\nhost: a\r\nx-slow: "] {
-        let mut stream = connect(&server).await;
-        stream.write_all(said.as_bytes()).await.unwrap();
+        let mut stream = said_at_once(&server, said);
         assert!(!rest(&mut stream).await.contains("200 OK"), "{said:?}");
     }
     // Between two requests it is the same.
-    let mut stream = connect(&server).await;
-    stream.write_all(b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut stream = said_at_once(&server, ASK);
     assert!(rest(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
 }
 
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused() {
-    let server = hurried(100).await;
+    let server = Server::start().await;
     let mut stream = connect(&server).await;
     let head = format!("GET /health HTTP/1.1\r\nhost: a\r\nx-large: {}\r\n\r\n", "x".repeat(100_000));
     // The server may hang up before all of it is written.
@@ -63,11 +76,12 @@ async fn a_head_that_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn a_client_that_takes_no_answer_is_let_go() {
-    let server = hurried(100).await;
+    let server = with(Connections { head_timeout: PATIENCE, stall_timeout: SHORT, ..Connections::default() }).await;
+    let patient = Server::planned(Plan { database: Some(server.database.clone()), ..Plan::default() }).await;
     // Each answer is far larger than the question, so that the buffers between the two are full soon.
     for turn in 0..20 {
         let span = json!({"name": "a", "session_id": "s", "span_id": format!("t{turn}"), "input": "x".repeat(80_000)});
-        server.caller.store(&span).await;
+        patient.caller.store(&span).await;
     }
     let mut stream = connect(&server).await;
     let request =
@@ -82,17 +96,25 @@ async fn a_client_that_takes_no_answer_is_let_go() {
         }
     });
     hung_up.await.expect("the server hangs up");
-    assert_eq!(server.caller.spans("s").await.len(), 20);
+    assert_eq!(patient.caller.spans("s").await.len(), 20);
 }
 
 #[tokio::test]
 async fn connections_beyond_the_most_wait_for_one_that_ends() {
     let server = hurried(2).await;
-    let silent = [connect(&server).await, connect(&server).await];
+    let silent = [said_at_once(&server, ""), said_at_once(&server, "")];
+    let mut asking = said_at_once(&server, ASK);
     // The two say nothing and are let go; then there is room.
-    let asked = tokio::time::timeout(PATIENCE, answer(server.caller.request("GET", "/monitor/patterns")));
-    assert_eq!(asked.await.expect("an answer").0, 200);
+    assert!(rest(&mut asking).await.starts_with("HTTP/1.1 200 OK"));
     drop(silent);
+    // Whoever is let go by the other side makes room too; until then nobody else is heard.
+    let server = with(Connections { most: 1, head_timeout: PATIENCE, ..Connections::default() }).await;
+    let silent = said_at_once(&server, "");
+    let mut asking = said_at_once(&server, &ASK.replace("host: a", "host: a\r\nconnection: close"));
+    tokio::time::sleep(SHORT).await;
+    assert_eq!(asking.try_read(&mut [0; 1]).map_err(|error| error.kind()), Err(std::io::ErrorKind::WouldBlock));
+    drop(silent);
+    assert!(rest(&mut asking).await.starts_with("HTTP/1.1 200 OK"));
 }
 
 #[tokio::test]

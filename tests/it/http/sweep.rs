@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use afterword::domain::time::Micros;
+use afterword::worker::WorkerSettings;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::judge::{Judge, Reply};
-use crate::support::server::{Answer, Plan, Server};
+use crate::support::server::{Answer, Plan, Server, worker_settings};
 
 /// A server with one quiet conversation that a judge is to rate.
-async fn with_something_due(judge: &Judge, sweep_patience: Duration) -> Server {
-    let server = Server::planned(Plan { judge: Some(judge), sweep_patience, ..Plan::default() }).await;
+async fn with_something_due(judge: &Judge, plan: Plan<'_>) -> Server {
+    let server = Server::planned(Plan { judge: Some(judge), ..plan }).await;
     let made = server.caller.post("/agent-monitoring/judge-scorers", &json!({"name": "J"})).await.1;
     let group = json!({
         "name": "G", "members": [{"kind": "judge", "refId": made["judgeScorer"]["_id"]}],
@@ -36,16 +39,26 @@ async fn begin(server: &Server, judge: &Judge) -> tokio::task::JoinHandle<Answer
     sweeping
 }
 
-fn late(delay: Duration) -> Reply {
-    Reply::After(delay, Box::new(Reply::Rating(9.0)))
+/// A judge that answers once it is told so.
+fn held() -> (CancellationToken, Judge) {
+    let said = CancellationToken::new();
+    let says = said.clone();
+    (said, Judge::start(move |_| Reply::Once(says.clone(), Box::new(Reply::Rating(9.0)))))
+}
+
+/// Lets the judge answer after a moment in which somebody else comes to wait as a rule; nothing rests on that.
+async fn say_soon(said: &CancellationToken) {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    said.cancel();
 }
 
 #[tokio::test]
 async fn a_stop_lets_a_sweep_under_way_be_recorded_and_answered() {
-    let judge = Judge::start(|_| late(Duration::from_millis(200)));
-    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    let (said, judge) = held();
+    let server = with_something_due(&judge, Plan::default()).await;
     let sweeping = begin(&server, &judge).await;
     server.stop.cancel();
+    said.cancel();
     let (status, swept) = sweeping.await.unwrap();
     assert_eq!((status, &swept["judged"], &swept["cutShort"]), (200, &json!(1), &json!(true)));
     let project = server.store.default_project(afterword::domain::time::Timestamp::EARLIEST).await.unwrap().id;
@@ -55,19 +68,21 @@ async fn a_stop_lets_a_sweep_under_way_be_recorded_and_answered() {
 
 #[tokio::test]
 async fn a_sweep_out_of_patience_says_so_and_leaves_the_rest_due() {
-    let judge = Judge::start(|_| late(Duration::from_hours(1)));
-    let server = with_something_due(&judge, Duration::from_millis(50)).await;
-    let (status, swept) = begin(&server, &judge).await.await.unwrap();
+    let (_said, judge) = held();
+    let worker = WorkerSettings { grace: Micros::ZERO, ..worker_settings() };
+    let plan = Plan { sweep_patience: Duration::from_millis(50), worker, ..Plan::default() };
+    let server = with_something_due(&judge, plan).await;
+    let (status, swept) = server.caller.press("/agent-monitoring/session-sweep/run").await;
     assert_eq!((status, &swept["judged"], &swept["cutShort"]), (200, &json!(0), &json!(true)));
     assert_eq!(server.caller.scores("s").await, Vec::<Value>::new());
 }
 
 #[tokio::test]
 async fn two_sweeps_at_once_judge_everything_once() {
-    let judge = Judge::start(|_| late(Duration::from_millis(100)));
-    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    let (said, judge) = held();
+    let server = with_something_due(&judge, Plan::default()).await;
     let first = begin(&server, &judge).await;
-    let second = server.caller.sweep().await;
+    let (second, ()) = tokio::join!(server.caller.sweep(), say_soon(&said));
     assert_eq!((first.await.unwrap().1["judged"].as_u64(), second), (Some(1), 0));
     assert_eq!(
         (server.caller.scores("s").await.len(), judge.requests().len()),
@@ -78,24 +93,27 @@ async fn two_sweeps_at_once_judge_everything_once() {
 
 #[tokio::test]
 async fn a_caller_that_hangs_up_does_not_stop_its_sweep() {
-    let judge = Judge::start(|_| late(Duration::from_millis(100)));
-    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    let (said, judge) = held();
+    let server = with_something_due(&judge, Plan::default()).await;
     begin(&server, &judge).await.abort();
     // A second sweep waits for what the first left in work.
-    server.caller.sweep().await;
+    tokio::join!(server.caller.sweep(), say_soon(&said));
     assert_eq!((server.caller.scores("s").await.len(), judge.requests().len()), (1, 1));
 }
 
 #[tokio::test]
 async fn a_signal_is_raised_although_a_span_that_nobody_reads_arrived_while_the_session_was_judged() {
-    let judge = Judge::start(|_| Reply::After(Duration::from_millis(300), Box::new(Reply::Rating(2.0))));
-    let server = with_something_due(&judge, Duration::from_mins(1)).await;
+    let said = CancellationToken::new();
+    let says = said.clone();
+    let judge = Judge::start(move |_| Reply::Once(says.clone(), Box::new(Reply::Rating(2.0))));
+    let server = with_something_due(&judge, Plan::default()).await;
     let groups = server.caller.get("/agent-monitoring/scorer-groups").await.1["scorerGroups"].clone();
     let group = format!("/agent-monitoring/scorer-groups/{}", groups[0]["_id"].as_str().unwrap());
     assert_eq!(server.caller.put(&group, &json!({"online": {"alertThreshold": 5}})).await.0, 200);
     let sweeping = begin(&server, &judge).await;
     // A step of the first turn, which says nothing: a further revision that reads as before.
     server.caller.store(&json!({"name": "log", "parent_span_id": "one", "span_id": "noise"})).await;
+    said.cancel();
     assert_eq!(sweeping.await.unwrap().1["judged"], 1);
     server.caller.sweep().await;
     let scores = server.caller.scores("s").await;

@@ -17,12 +17,12 @@ use afterword::domain::verdict::{Verdict, Voice};
 use afterword::entropy::SeededEntropy;
 use afterword::store::{
     Arrival, Caps, Claimed, GatheredGroup, GatheredSession, Gathering, PlanSettings, Recorded, SavedGroup, ScorerDraft,
-    SessionEnd, Store, StoreSettings, Try,
+    SessionEnd, Store, Try,
 };
 use serde_json::json;
 
 use super::raw::Raw;
-use crate::support::postgres;
+use crate::support::{postgres, store_at};
 
 /// When the clock of every test begins.
 pub const START: Timestamp = Timestamp::from_micros(1_793_500_000_000_000);
@@ -59,7 +59,7 @@ impl Ctx {
     }
 
     pub async fn at(url: String) -> Self {
-        let store = Store::open(&StoreSettings::at(&url), Arc::new(SeededEntropy::new(7))).await.unwrap();
+        let store = Store::open(&store_at(&url), Arc::new(SeededEntropy::new(7))).await.unwrap();
         let project = store.project_named("one", START).await.unwrap().id;
         Self { store, url, clock: Arc::new(ManualClock::at(START)), project, _folder: None }
     }
@@ -78,7 +78,7 @@ impl Ctx {
 
     /// A second store on the same database, as another process would open it. Its ids are its own.
     pub async fn second(&self, seed: u64) -> Store {
-        Store::open(&StoreSettings::at(&self.url), Arc::new(SeededEntropy::new(seed))).await.unwrap()
+        Store::open(&store_at(&self.url), Arc::new(SeededEntropy::new(seed))).await.unwrap()
     }
 
     pub async fn raw(&self) -> Raw {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use afterword::clock::{Clock, SystemClock};
 use afterword::entropy::SeededEntropy;
-use afterword::store::{Store, StoreError, StoreSettings};
+use afterword::store::{Store, StoreError};
 
 use super::contract;
 use super::ctx::{Ctx, START, root};
 use super::raw::Raw;
-use crate::support::{address, postgres};
+use crate::support::{address, postgres, store_at};
 
 async fn open(url: &str) -> Result<Store, StoreError> {
-    Store::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(1))).await
+    Store::open(&store_at(url), Arc::new(SeededEntropy::new(1))).await
 }
 
 async fn every_statement_fits_the_tables(ctx: Ctx) {

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::contract;
 use super::ctx::{Ctx, MAX_ATTEMPTS, judged, live, root};
-use crate::support::postgres;
 use crate::support::server::{Plan, Server};
+use crate::support::{PATIENCE, postgres};
 
 contract! {
     verdicts_are_numbered_by_project_without_a_gap,
@@ -87,7 +87,7 @@ async fn connect(server: &Server, last: i64) -> reqwest::Response {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let response = tokio::time::timeout(Duration::from_mins(1), connecting).await.expect("a place becomes free");
+    let response = tokio::time::timeout(PATIENCE, connecting).await.expect("a place becomes free");
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     response
 }
@@ -127,7 +127,7 @@ async fn follow(server: Arc<Server>, dice: SeededEntropy, total: usize) -> Vec<(
 }
 
 async fn many_writers_and_readers(database: String, workers: u64) {
-    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: Duration::from_secs(30) };
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: PATIENCE };
     let (server, ctx) = served(database, stream, 10).await;
     let (server, ctx) = (Arc::new(server), Arc::new(ctx));
     ctx.group(&live("g")).await;
@@ -155,8 +155,7 @@ async fn many_writers_and_readers(database: String, workers: u64) {
     let expected: Vec<i64> = (1..=i64::try_from(total).unwrap()).collect();
     let mut ids: Vec<BTreeSet<String>> = Vec::new();
     for reader in reading {
-        let seen =
-            tokio::time::timeout(Duration::from_mins(2), reader).await.expect("a reader sees everything").unwrap();
+        let seen = tokio::time::timeout(PATIENCE, reader).await.expect("a reader sees everything").unwrap();
         assert_eq!(seen.iter().map(|(id, _)| *id).collect::<Vec<_>>(), expected, "every verdict once, in order");
         ids.push(seen.into_iter().map(|(_, verdict)| verdict).collect());
     }
@@ -180,7 +179,7 @@ async fn wait(store: &Store, project: &ProjectId, number: i64) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_mins(2), waiting).await.is_ok(), "{number} verdicts never came");
+    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "{number} verdicts never came");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -201,7 +200,9 @@ async fn a_reader_that_takes_nothing_is_dropped_and_resumes_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let database = format!("sqlite://{}", folder.path().join("slow.db").display());
     let stream = StreamSettings { heartbeat: Duration::from_secs(15), patience: Duration::from_secs(1) };
-    let (server, ctx) = served(database, stream, 1).await;
+    let (server, ctx) = served(database.clone(), stream, 1).await;
+    // Another one that waits for its readers, for whoever must not be dropped here.
+    let (patient, _) = served(database, StreamSettings { patience: PATIENCE, ..stream }, 1).await;
     ctx.group(&live("g")).await;
     for n in 0..400 {
         ctx.ingest(vec![root(&format!("s{n}"), &format!("{n}-1")), root(&format!("s{n}"), &format!("{n}-2"))]).await;
@@ -218,9 +219,11 @@ async fn a_reader_that_takes_nothing_is_dropped_and_resumes_where_it_was() {
     for some in ends.chunks(20) {
         ctx.record(some).await;
     }
-    let slow = connect(&server, 0).await;
-    let refused = server.caller.request("GET", PATH).send().await.unwrap();
+    let waited_for = connect(&patient, 0).await;
+    let refused = patient.caller.request("GET", PATH).send().await.unwrap();
     assert_eq!(refused.status(), 503, "there is one place, and the slow reader has it");
+    drop(waited_for);
+    let slow = connect(&server, 0).await;
     drop(connect(&server, 0).await);
     let mut bytes = slow.bytes_stream();
     let mut text = Vec::new();
@@ -231,9 +234,9 @@ async fn a_reader_that_takes_nothing_is_dropped_and_resumes_where_it_was() {
     let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
     let last: i64 = ids.next_back().unwrap().parse().unwrap();
     assert!(last > 0 && last < 400, "{last}: it was cut off in the middle");
-    let mut rest = Box::pin(events(connect(&server, last).await));
+    let mut rest = Box::pin(events(connect(&patient, last).await));
     for expected in last + 1..=400 {
-        let next = tokio::time::timeout(Duration::from_mins(1), rest.next()).await;
+        let next = tokio::time::timeout(PATIENCE, rest.next()).await;
         assert_eq!(next.expect("more comes").unwrap().0, expected);
     }
 }

@@ -1,6 +1,9 @@
 //! The database behind a store, asked directly: what is stored, whatever the store says of it.
 
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
+
+use crate::support::PATIENCE;
 
 /// A connection of the test's own.
 pub enum Raw {
@@ -11,7 +14,8 @@ pub enum Raw {
 impl Raw {
     pub async fn connect(url: &str) -> Self {
         if url.starts_with("sqlite://") {
-            Self::Lite(SqliteConnection::connect(url).await.unwrap())
+            let options = url.parse::<SqliteConnectOptions>().unwrap().busy_timeout(PATIENCE);
+            Self::Lite(SqliteConnection::connect_with(&options).await.unwrap())
         } else {
             Self::Pg(PgConnection::connect(url).await.unwrap())
         }

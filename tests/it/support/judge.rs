@@ -12,6 +12,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 /// What the judge answers to one request.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub enum Reply {
     Nothing,
     /// The other reply, this much later.
     After(Duration, Box<Reply>),
+    /// The other reply, once the test says so.
+    Once(CancellationToken, Box<Reply>),
 }
 
 /// A running judge. It stops when dropped.
@@ -73,6 +76,16 @@ impl Judge {
         &self.base_url
     }
 
+    /// Returns once everything that was sent to it before is among its requests, also by processes that are gone since: what comes
+    /// first is taken in first, and a question of a new connection twice over is behind it.
+    pub async fn caught_up(&self) {
+        afterword::scorers::install_tls();
+        for _ in 0..2 {
+            let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+            client.get(&self.base_url).send().await.expect("the judge answers");
+        }
+    }
+
     /// The bodies of all requests so far, in order of arrival. Their number is the number of calls.
     pub fn requests(&self) -> Vec<Value> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -82,9 +95,21 @@ impl Judge {
 async fn complete(State((opinion, seen)): State<Shared>, Json(request): Json<Value>) -> Response {
     seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
     let mut reply = opinion(&request);
-    while let Reply::After(delay, then) = reply {
-        tokio::time::sleep(delay).await;
-        reply = *then;
+    loop {
+        reply = match reply {
+            Reply::After(delay, then) => {
+                tokio::time::sleep(delay).await;
+                *then
+            }
+            Reply::Once(said, then) => {
+                said.cancelled().await;
+                *then
+            }
+            other => {
+                reply = other;
+                break;
+            }
+        };
     }
     let content = match reply {
         Reply::Rating(rating) => verdict(&request, &json!(rating)),
@@ -102,7 +127,7 @@ async fn complete(State((opinion, seen)): State<Shared>, Json(request): Json<Val
             return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds.to_string())]).into_response();
         }
         Reply::Nothing => return StatusCode::OK.into_response(),
-        Reply::After(..) => unreachable!("unwrapped above"),
+        Reply::After(..) | Reply::Once(..) => unreachable!("unwrapped above"),
     };
     Json(json!({
         "id": "chatcmpl-test",

@@ -29,9 +29,9 @@ trap 'pg_ctl --pgdata "$folder/data" --mode immediate stop >/dev/null 2>&1; rm -
 cd "$folder" || exit 1
 init() { initdb --pgdata data --username afterword --auth trust --encoding UTF8 --no-sync "$@" >>log 2>&1; }
 init --locale C --locale-provider icu --icu-locale en-US || init --locale C || { cat log; exit 1; }
-settings="-c fsync=off -c full_page_writes=off -c shared_buffers=32MB -c max_connections=300 $SETTINGS"
+settings="-c fsync=off -c full_page_writes=off -c shared_buffers=32MB -c max_connections=1000 $SETTINGS"
 echo "host all all 127.0.0.0/8 trust" >>data/pg_hba.conf
-if pg_ctl --pgdata data --log log --wait --timeout 60 start >>log 2>&1 \
+if pg_ctl --pgdata data --log log --wait --timeout 600 start >>log 2>&1 \
     --options "$settings -c listen_addresses=$1 -c port=$2 -c unix_socket_directories='$folder'"
 then
     echo "ready $folder"
@@ -69,12 +69,12 @@ impl Own {
 
     /// Cuts it down in the middle of whatever it does.
     pub fn cut_down(&self) {
-        self.control(&["--mode", "immediate", "stop"]);
+        self.control(&["--wait", "--timeout", "600", "--mode", "immediate", "stop"]);
     }
 
     /// Starts it again: it recovers first.
     pub fn start_again(&self) {
-        self.control(&["--wait", "--log", "log", "start"]);
+        self.control(&["--wait", "--timeout", "600", "--log", "log", "start"]);
     }
 
     fn control(&self, args: &[&str]) {
@@ -105,13 +105,15 @@ impl Server {
         let mut count = self.databases.lock().unwrap_or_else(PoisonError::into_inner);
         *count += 1;
         let name = format!("t_{count}");
+        // Nobody ever connects to template0. To template1 autovacuum does, and what is connected to is not copied.
+        let create = format!("CREATE DATABASE {name} TEMPLATE template0");
         let made = Command::new(self.binaries.join("psql"))
             .args(["--host", &self.address.ip().to_string(), "--port", &self.address.port().to_string()])
             .args(["--username", "afterword", "--no-psqlrc", "--quiet"])
-            .args(["--dbname", "postgres", "--command", &format!("CREATE DATABASE {name}")])
+            .args(["--dbname", "postgres", "--command", &create])
             .output()
             .expect("psql lies beside initdb");
-        assert!(made.status.success(), "CREATE DATABASE {name}: {}", String::from_utf8_lossy(&made.stderr));
+        assert!(made.status.success(), "{create}: {}", String::from_utf8_lossy(&made.stderr));
         format!("postgres://afterword@{}/{name}", self.address)
     }
 }

@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use afterword::entropy::SeededEntropy;
-use afterword::store::{Store, StoreSettings};
+use afterword::store::Store;
+
+use super::store_at;
 
 /// The program with its surroundings: an empty working folder, no setting of the machine's, one database.
 pub struct Program {
@@ -69,6 +71,10 @@ impl Program {
                 command.env_remove(name);
             }
         }
+        // But for the command that prints what is in effect, which is to be the configuration's own.
+        if command.get_args().all(|arg| arg != "check-config") {
+            command.env("AFTERWORD__DATABASE__BUSY_TIMEOUT", "5m");
+        }
         command.env("AFTERWORD__DATABASE__URL", &self.url).envs(variables.iter().copied());
         let output = command.output().expect("the binary runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the binary writes UTF-8");
@@ -87,7 +93,7 @@ impl Program {
 
 /// Opens a database as the program would.
 pub async fn open(url: &str) -> Store {
-    Store::open(&StoreSettings::at(url), Arc::new(SeededEntropy::new(7))).await.expect("the database opens")
+    Store::open(&store_at(url), Arc::new(SeededEntropy::new(7))).await.expect("the database opens")
 }
 
 impl Ended {

@@ -27,6 +27,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::PATIENCE;
 use super::judge::Judge;
 use super::openapi::{Came, Sent, problem_of};
 use super::witness::{Witness, watched};
@@ -41,6 +42,8 @@ pub const SETTLE: Micros = Micros::seconds(2);
 pub struct Plan<'a> {
     /// The database; a fresh SQLite file where `None`.
     pub database: Option<String>,
+    /// How long its store waits for locks and connections.
+    pub busy_timeout: Duration,
     /// The judge that judge members ask.
     pub judge: Option<&'a Judge>,
     /// How judges are asked; the address is that of `judge` where there is one.
@@ -75,18 +78,19 @@ impl Default for Plan<'_> {
     fn default() -> Self {
         Self {
             database: None,
+            busy_timeout: PATIENCE,
             judge: None,
             judges: JudgeSettings { model: "test".to_owned(), ..JudgeSettings::default() },
-            request_timeout: Duration::from_secs(30),
-            sweep_patience: Duration::from_mins(1),
+            request_timeout: PATIENCE,
+            sweep_patience: PATIENCE,
             worker: worker_settings(),
             schedule: None,
             allow_private: false,
             outgoing: None,
-            stream: StreamSettings { heartbeat: Duration::from_secs(15), patience: Duration::from_secs(30) },
+            stream: StreamSettings { heartbeat: Duration::from_secs(15), patience: PATIENCE },
             max_streams: 10,
             requests_per_minute: 0,
-            connections: Connections::default(),
+            connections: Connections { head_timeout: PATIENCE, stall_timeout: PATIENCE, ..Connections::default() },
             witness: None,
             clock: None,
         }
@@ -133,7 +137,8 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let url = plan.database.unwrap_or_else(|| format!("sqlite://{}", folder.path().join("a.db").display()));
         let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
-        let store = Store::open(&StoreSettings::at(&url), Arc::clone(&entropy)).await.unwrap();
+        let settings = StoreSettings { busy_timeout: plan.busy_timeout, ..StoreSettings::at(&url) };
+        let store = Store::open(&settings, Arc::clone(&entropy)).await.unwrap();
         let manual = Arc::new(ManualClock::at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
         let clock = plan.clock.unwrap_or_else(|| manual.clone());
         let now = clock.now();
@@ -179,6 +184,7 @@ impl Server {
                 requests_per_minute: plan.requests_per_minute,
                 lookback: Micros::seconds(86_400),
                 sweep_patience: plan.sweep_patience,
+                probe_patience: PATIENCE,
                 secret_overlap: Micros::seconds(86_400),
                 stream: plan.stream,
             },
@@ -211,11 +217,11 @@ fn rules(allow_private: bool) -> OutgoingSettings {
     OutgoingSettings { allow_private, ..OutgoingSettings::default() }
 }
 
-/// A notifier with these rules that waits a second for an answer.
+/// A notifier with these rules that waits for answers as long as tests do.
 pub fn notifier(rules: OutgoingSettings) -> Notifier {
     afterword::scorers::install_tls();
     let public_url = "https://afterword.example".to_owned();
-    let settings = NotifySettings { public_url, timeout: Duration::from_secs(1), redact: Vec::new() };
+    let settings = NotifySettings { public_url, timeout: PATIENCE, redact: Vec::new() };
     Notifier::new(Outgoing::new(rules).unwrap(), settings)
 }
 
@@ -231,16 +237,19 @@ pub fn deliver_settings() -> DeliverSettings {
         lease: Micros::seconds(20),
         turn: Micros::seconds(60),
         keep: Micros::seconds(86_400),
-        grace: Micros::seconds(5),
+        grace: Micros::seconds(300),
     }
 }
 
 fn customs(allow_private: bool) -> Customs {
     let outgoing = Outgoing::new(rules(allow_private)).unwrap();
-    Customs {
-        external: Arc::new(ExternalClient::new(outgoing, ExternalSettings::default())),
-        code: Arc::new(CodeScorers::new(CodeSettings::of(env!("CARGO_BIN_EXE_afterword")))),
-    }
+    let external = ExternalSettings { deadline: PATIENCE, ..ExternalSettings::default() };
+    let code = CodeSettings {
+        soft_limit: PATIENCE,
+        hard_limit: PATIENCE * 2,
+        ..CodeSettings::of(env!("CARGO_BIN_EXE_afterword"))
+    };
+    Customs { external: Arc::new(ExternalClient::new(outgoing, external)), code: Arc::new(CodeScorers::new(code)) }
 }
 
 /// How the tests' worker works, unless a plan says otherwise.
@@ -260,7 +269,7 @@ pub fn worker_settings() -> WorkerSettings {
         plan_batch: 100,
         claim_batch: 10,
         record_batch: 10,
-        grace: Micros::seconds(1),
+        grace: Micros::seconds(300),
     }
 }
 

@@ -17,6 +17,8 @@ use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::address;
+
 /// What the receiver answers to one delivery.
 #[derive(Debug, Clone)]
 pub enum Answer {
@@ -70,8 +72,7 @@ pub struct Webhook {
 impl Webhook {
     /// Starts one that answers the n-th delivery, counted from 0, as `opinion` says.
     pub fn start(opinion: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
-        let free = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut it = Self { address: free, opinion: Arc::new(opinion), seen: Seen::default(), running: None };
+        let mut it = Self { address: address::own(), opinion: Arc::new(opinion), seen: Seen::default(), running: None };
         it.resume();
         it
     }
@@ -79,6 +80,11 @@ impl Webhook {
     /// Where deliveries go.
     pub fn url(&self) -> String {
         format!("http://{}/hook", self.address)
+    }
+
+    /// The address alone.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Everything that arrived so far, in order.
@@ -103,7 +109,6 @@ impl Webhook {
     pub fn resume(&mut self) {
         let listener = std::net::TcpListener::bind(self.address).expect("the address is free");
         listener.set_nonblocking(true).expect("a listener can be made non-blocking");
-        self.address = listener.local_addr().expect("a bound socket has an address");
         let shared = (Arc::clone(&self.opinion), Arc::clone(&self.seen));
         let app = Router::new().fallback(take).with_state(shared);
         let (stop, stopped) = oneshot::channel::<()>();

@@ -1,5 +1,5 @@
 //! Races on PostgreSQL, stepped: a third connection holds a lock at which one operation stops half-way, the other is started,
-//! the lock is let go. That an operation waits is a fact read from the server. Deadlocks are not detected for a minute in
+//! the lock is let go. That an operation waits is a fact read from the server. Deadlocks are not detected for an hour in
 //! these databases, so that one would stand still until the test gives up, instead of being mended by a retry.
 
 mod arrivals;
@@ -7,21 +7,20 @@ mod pruning;
 mod work;
 
 use std::future::Future;
-use std::time::Duration;
 
 use afterword::store::{Planned, Receipt, Store, StoreError};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, query, query_scalar};
 use tokio::task::JoinHandle;
 
 use super::ctx::{Ctx, Draft, PLAN};
-use crate::support::postgres;
+use crate::support::{PATIENCE, postgres};
 
 /// A fresh database without deadlock detection.
 async fn ctx() -> Option<Ctx> {
     let url = postgres::database()?;
     let (_, name) = url.rsplit_once('/').unwrap();
     let mut connection = PgConnection::connect(&url).await.unwrap();
-    let patience = format!("ALTER DATABASE {name} SET deadlock_timeout = '60s'");
+    let patience = format!("ALTER DATABASE {name} SET deadlock_timeout = '1h'");
     query(AssertSqlSafe(patience)).execute(&mut connection).await.unwrap();
     Some(Ctx::at(url).await)
 }
@@ -44,7 +43,7 @@ impl Gate {
     /// Returns once so many operations wait for a lock.
     async fn until_waiting(&mut self, expected: i64) {
         let waiting = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            WHERE datname = current_database() AND wait_event_type = 'Lock' AND backend_type = 'client backend'";
         within(async {
             while query_scalar::<_, i64>(waiting).fetch_one(&mut self.watch).await.unwrap() != expected {
                 tokio::task::yield_now().await;
@@ -60,7 +59,7 @@ impl Gate {
 
 /// Gives up where something stands still.
 async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), what).await.expect("nothing stands still")
+    tokio::time::timeout(PATIENCE, what).await.expect("nothing stands still")
 }
 
 type Running<T> = JoinHandle<Result<T, StoreError>>;
