@@ -19,7 +19,9 @@ use super::exit;
 pub use super::keys::KeyCommand;
 pub use super::pause::{PauseArgs, ResumeArgs};
 pub use super::preview::PreviewArgs;
+pub use super::release::ReleaseArgs;
 pub use super::resweep::ResweepArgs;
+use super::window::WindowArgs;
 use crate::domain::ids::{GroupId, SessionId};
 pub use crate::store::DEFAULT_PROJECT;
 
@@ -74,6 +76,8 @@ pub enum Command {
     Pause(PauseArgs),
     /// Let a paused scorer group go on
     Resume(ResumeArgs),
+    /// Let a quarantined session go on: it is judged again, and may grow by the limits once more
+    Release(ReleaseArgs),
     /// Tell why a session has the verdicts it has, or none
     Explain(ExplainArgs),
     /// Tell whether a group's sampling keeps a session, and why
@@ -91,6 +95,8 @@ pub enum Command {
     /// Where the recipe changes anything, a further verdict marked as recomposed is appended; nothing is taken away.
     Recompose(RecomposeArgs),
     /// Print a group's figures over a period, with bars
+    ///
+    /// Without --from the period is the 30 days before its end.
     Summary(SummaryArgs),
     /// List what receivers were sent and are owed, or send it once more
     #[command(subcommand)]
@@ -121,12 +127,15 @@ pub enum Command {
 /// Options of `import`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct ImportArgs {
-    /// The files
+    /// The files; - reads standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// The project to import into; it is made where it does not exist
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,
+    /// Print what became of each file as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `sweep`.
@@ -179,6 +188,8 @@ pub struct SampleArgs {
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum SampleCommand {
     /// Count and list the stored sessions of a period that a rate would pick; writes nothing
+    ///
+    /// Without --from the period is the 30 days before its end.
     Preview(PreviewArgs),
 }
 
@@ -199,12 +210,9 @@ pub struct RecomposeArgs {
     /// The scorer group, by id or by name
     #[arg(long, value_name = "G")]
     pub group: String,
-    /// Only sessions whose last turn was on this day (UTC) or later
-    #[arg(long, value_name = "DAY")]
-    pub from: Option<String>,
-    /// Only sessions whose last turn was on this day (UTC) or earlier
-    #[arg(long, value_name = "DAY")]
-    pub to: Option<String>,
+    /// Which sessions.
+    #[command(flatten)]
+    pub window: WindowArgs,
     /// Only report what would change
     #[arg(long)]
     pub dry_run: bool,
@@ -228,12 +236,9 @@ pub struct SummaryArgs {
     /// The scorer group, by id or by name
     #[arg(long, value_name = "G")]
     pub group: String,
-    /// The first day (UTC) of the sessions' last turns [default: 30 days before the end]
-    #[arg(long, value_name = "DAY")]
-    pub from: Option<String>,
-    /// The last day (UTC) [default: today]
-    #[arg(long, value_name = "DAY")]
-    pub to: Option<String>,
+    /// Which sessions.
+    #[command(flatten)]
+    pub window: WindowArgs,
     /// The project
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,
@@ -355,8 +360,10 @@ mod tests {
 
     use super::super::bench::{BenchPlace, Engine};
     use super::super::keys::{KeyCreateArgs, KeyRotateArgs};
+    use super::super::window::When;
     use super::*;
     use crate::domain::access::Scopes;
+    use crate::domain::period::Day;
     use crate::domain::time::Micros;
 
     fn read(line: &str) -> Result<Args, clap::Error> {
@@ -380,13 +387,14 @@ mod tests {
         assert_eq!(command("migrate"), Command::Migrate);
         assert_eq!(command("check-config"), Command::CheckConfig);
         assert_eq!(command("demo"), Command::Demo(DemoArgs { keep: None }));
-        let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into() };
+        let import = ImportArgs { files: vec!["a.jsonl".into(), "b.gz".into()], project: "Shop".into(), json: false };
         assert_eq!(command("import a.jsonl b.gz --project Shop"), Command::Import(import));
         let list = DeliveriesListArgs {
             receiver: Some("r".into()),
             state: Some("dead".into()),
             limit: 50,
             project: "Default".into(),
+            json: false,
         };
         let list = Command::Deliveries(DeliveriesCommand::List(list));
         assert_eq!(command("deliveries list --receiver r --state dead"), list);
@@ -415,9 +423,12 @@ mod tests {
             panic!()
         };
         assert_eq!((recompose.group.as_str(), recompose.dry_run, recompose.signals), ("G", true, false));
-        assert_eq!((recompose.from.as_deref(), recompose.to.as_deref()), (Some("2026-01-01"), None));
+        let day = |text| Day::parse(text).map(When::Day);
+        assert_eq!((recompose.window.from, recompose.window.to), (day("2026-01-01"), None));
         let Command::Summary(summary) = command("summary --group G --to 2026-01-31") else { panic!() };
-        assert_eq!((summary.project.as_str(), summary.to.as_deref()), ("Default", Some("2026-01-31")));
+        assert_eq!((summary.project.as_str(), summary.window.to), ("Default", day("2026-01-31")));
+        let release = ReleaseArgs { session: SessionId::trusted("s".to_owned()), project: "Default".into() };
+        assert_eq!(command("release s"), Command::Release(release));
         let common = BenchArgs { seed: 1, json: true };
         let place = BenchPlace { engine: Engine::Sqlite, database: None };
         let sweep =
@@ -427,6 +438,19 @@ mod tests {
         assert_eq!(command("bench scorers --calls 10 --json"), Command::Bench(BenchCommand::Scorers(scorers)));
         let empty = BenchEmptySweepArgs { sessions: 1_000_000, passes: 1_000, place, common };
         assert_eq!(command("bench empty-sweep --json"), Command::Bench(BenchCommand::EmptySweep(empty)));
+    }
+
+    #[test]
+    fn every_command_that_is_about_a_stretch_of_time_takes_it_in_every_form() {
+        for command in
+            ["summary --group g", "recompose --group g", "sample preview --group g", "resweep --group g --dry-run"]
+        {
+            for form in ["7d", "2026-01-31", "2026-01-31T09:00:00Z"] {
+                let line = format!("{command} --from {form} --to {form}");
+                assert!(read(&line).is_ok(), "{line}");
+            }
+            assert_eq!(read(&format!("{command} --from yesterday")).unwrap_err().exit_code(), 2, "{command}");
+        }
     }
 
     #[test]

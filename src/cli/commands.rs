@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Command, EvalArgs, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
+use super::args::{Args, Command, EvalArgs, KeyCommand, ResweepArgs, SampleArgs, SampleCommand, SweepArgs};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use super::{
     ExitCode, bench, check_config, compose, deliveries, demo, eval, explain, fail, import, keys, pause, preview, print,
-    reports, resweep, sample, serve,
+    release, reports, resweep, sample, serve,
 };
 use crate::app::App;
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::{self, Config, Sources};
+use crate::config::{self, Config, DatabaseUrl, Sources};
 use crate::store::StoreError;
-use crate::worker::{PassReport, Worker};
+use crate::worker::{OrderError, PassReport, RunError, Worker};
 use crate::{lifecycle, telemetry};
 
 /// Does what the command line asks for.
@@ -53,7 +53,12 @@ pub fn run(args: &Args) -> ExitCode {
         return fail(ExitCode::Config, &error);
     }
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(run_with(&args.command, config)),
+        Ok(runtime) => {
+            let code = runtime.block_on(run_with(&args.command, config));
+            // What a thread still reads, from a pipe that nobody closes, is of no use any more.
+            runtime.shutdown_background();
+            code
+        }
         Err(error) => fail(ExitCode::Failed, &format!("the runtime can't start: {error}")),
     }
 }
@@ -61,8 +66,8 @@ pub fn run(args: &Args) -> ExitCode {
 async fn run_with(command: &Command, config: Config) -> ExitCode {
     let style = Style::of_stdout();
     match command {
-        Command::Demo(args) => ended(demo::run(&config, args, style).await),
-        Command::Bench(asked) => ended(bench::run(asked, style).await),
+        Command::Demo(args) => until_signals(Box::pin(demo::run(&config, args, style))).await,
+        Command::Bench(asked) => until_signals(Box::pin(bench::run(asked, style))).await,
         Command::Compose(_) | Command::CheckConfig | Command::Openapi => ExitCode::Usage,
         Command::Serve
         | Command::Work
@@ -78,8 +83,12 @@ async fn run_with(command: &Command, config: Config) -> ExitCode {
         | Command::Sample(_)
         | Command::Pause(_)
         | Command::Resume(_)
+        | Command::Release(_)
         | Command::Migrate
         | Command::Key(_) => {
+            if let Err(problem) = is_there(command, &config.database.url) {
+                return fail(ExitCode::Database, &problem);
+            }
             let database = config.database.url.to_string();
             match App::open(config).await {
                 Ok(app) => {
@@ -100,12 +109,15 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
     match command {
         Command::Serve => Box::pin(with_signals(app, serve::serve)).await,
         Command::Work => Box::pin(with_signals(app, serve::work)).await,
-        Command::Import(args) => imported(&import::run(&app, args, style).await),
+        Command::Import(args) => match cancelled_by_signals() {
+            Ok(cancel) => imported(&import::run(&app, args, style, &cancel).await),
+            Err(code) => code,
+        },
         Command::Sweep(args) => sweep(&app, args, style).await,
         Command::Resweep(args) => Box::pin(judge_again(&app, args, style)).await,
         Command::Eval(args) => Box::pin(evaluate(&app, args, style)).await,
-        Command::Recompose(args) => reported(reports::recompose(&app, args, style).await),
-        Command::Summary(args) => reported(reports::summary(&app, args, style).await),
+        Command::Recompose(args) => ended(reports::recompose(&app, args, style).await),
+        Command::Summary(args) => ended(reports::summary(&app, args, style).await),
         Command::Explain(args) => match app.worker() {
             Ok(worker) => ended(explain::run(&app, &worker, args, style).await),
             Err(error) => fail(ExitCode::Config, &error),
@@ -124,8 +136,9 @@ async fn run_on(command: &Command, app: App, style: Style) -> ExitCode {
             Ok(worker) => ended(pause::resume(&app, &worker, args).await),
             Err(error) => fail(ExitCode::Config, &error),
         },
+        Command::Release(args) => ended(release::run(&app, args).await),
         Command::Migrate => migrate(&app).await,
-        Command::Key(command) => reported(keys::run(&app, command, style).await),
+        Command::Key(command) => ended(keys::run(&app, command, style).await),
         Command::Sample(_)
         | Command::Compose(_)
         | Command::CheckConfig
@@ -143,8 +156,59 @@ fn openapi() -> Result<String, String> {
 fn ended(result: anyhow::Result<String>) -> ExitCode {
     match result {
         Ok(answer) => print(&answer),
-        Err(error) => fail(ExitCode::Failed, &format!("{error:#}")),
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    fail(code_of(error), &format!("{error:#}"))
+}
+
+/// Whether it is the database that is at fault, by itself or within what else can go wrong.
+fn code_of(error: &anyhow::Error) -> ExitCode {
+    let is_of_database = error.chain().any(|cause| {
+        cause.is::<StoreError>()
+            || matches!(cause.downcast_ref(), Some(OrderError::Store(_)))
+            || matches!(cause.downcast_ref(), Some(RunError::Store(_)))
+    });
+    if is_of_database { ExitCode::Database } else { ExitCode::Failed }
+}
+
+/// Does what leaves nothing behind, unless a signal says stop before it is through.
+async fn until_signals(work: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
+    let cancel = match cancelled_by_signals() {
+        Ok(cancel) => cancel,
+        Err(code) => return code,
+    };
+    match cancel.run_until_cancelled(work).await {
+        Some(answer) => ended(answer),
+        None => fail(ExitCode::Failed, &"stopped by a signal before it was through"),
+    }
+}
+
+/// Whether a command that only makes sense of what is stored finds a database. SQLite would make an empty file, and answer about that:
+/// no session, no group, no key, to somebody who stands in the wrong folder.
+fn is_there(command: &Command, url: &DatabaseUrl) -> Result<(), String> {
+    let may_make_one = match command {
+        Command::Serve
+        | Command::Work
+        | Command::Import(_)
+        | Command::Sweep(_)
+        | Command::Eval(_)
+        | Command::Migrate => true,
+        Command::Key(key) => matches!(key, KeyCommand::Create(_)),
+        _ => false,
+    };
+    let Some(path) = url.expose().strip_prefix("sqlite://").filter(|_| !may_make_one) else { return Ok(()) };
+    let file = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    if file.try_exists().unwrap_or(true) {
+        return Ok(());
+    }
+    Err(format!(
+        "there is no database at {} (database.url is {url}). Check database.url, --config and the working folder; `afterword serve` \
+         and `afterword import` make one",
+        file.display()
+    ))
 }
 
 fn stored(result: Result<String, StoreError>) -> ExitCode {
@@ -154,19 +218,11 @@ fn stored(result: Result<String, StoreError>) -> ExitCode {
     }
 }
 
-fn reported(result: Result<String, reports::Trouble>) -> ExitCode {
-    match result {
-        Ok(answer) => print(&answer),
-        Err(error @ reports::Trouble::Asked(_)) => fail(ExitCode::Failed, &error),
-        Err(error @ reports::Trouble::Store(_)) => fail(ExitCode::Database, &error),
-    }
-}
-
 fn imported(ended: &import::Ended) -> ExitCode {
     let printed = print(&ended.summary);
     match &ended.stopped {
         Some(error @ import::ImportError::Store(_)) => fail(ExitCode::Database, error),
-        Some(error @ import::ImportError::File(..)) => fail(ExitCode::Failed, error),
+        Some(error @ (import::ImportError::File(..) | import::ImportError::Stopped)) => fail(ExitCode::Failed, error),
         None if ended.is_refused => ExitCode::Partly,
         None => printed,
     }
@@ -198,16 +254,26 @@ async fn sweep(app: &App, args: &SweepArgs, style: Style) -> ExitCode {
         Ok(both) => both,
         Err(code) => return code,
     };
-    match worker.pass(None, Duration::MAX, &cancel).await {
+    let printed = match worker.pass(None, Duration::MAX, &cancel).await {
         Ok(report) if args.json => print(&format!("{}\n", serde_json::json!(report))),
         Ok(report) => print(&pass_table(&report, style)),
-        Err(error) => fail(ExitCode::Database, &error),
+        Err(error) => return fail(ExitCode::Database, &error),
+    };
+    if cancel.is_cancelled() {
+        return fail(ExitCode::Failed, &"stopped by a signal; what was not judged stays due");
     }
+    printed
 }
 
 async fn judge_again(app: &App, args: &ResweepArgs, style: Style) -> ExitCode {
     match worker_until_signals(app) {
-        Ok((worker, cancel)) => ended(resweep::run(app, &worker, args, style, &cancel).await),
+        Ok((worker, cancel)) => match resweep::run(app, &worker, args, style, &cancel).await {
+            Ok(answer) if cancel.is_cancelled() => {
+                print(&answer);
+                fail(ExitCode::Failed, &"stopped by a signal before the re-sweep was through")
+            }
+            other => ended(other),
+        },
         Err(code) => code,
     }
 }
@@ -223,7 +289,7 @@ async fn evaluate(app: &App, args: &EvalArgs, style: Style) -> ExitCode {
             print(&answer);
             ExitCode::Gate
         }
-        Err(error) => fail(ExitCode::Failed, &format!("{error:#}")),
+        Err(error) => failed(&error),
     }
 }
 
@@ -252,4 +318,28 @@ async fn migrate(app: &App) -> ExitCode {
             format!("The database is up to date: all {statements} statements of this version fit it.\n")
         }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_database_that_fails_midway_has_its_own_exit_code_wherever_it_is_found_out() {
+        let away = || StoreError::NoConnection;
+        for error in [
+            anyhow::Error::from(away()),
+            anyhow::Error::from(away()).context("the first sweep"),
+            OrderError::Store(away()).into(),
+            Err::<(), _>(OrderError::Store(away())).context("scorer group g").unwrap_err(),
+            RunError::Store(away()).into(),
+        ] {
+            assert_eq!(code_of(&error), ExitCode::Database, "{error:#}");
+        }
+        for error in [anyhow::anyhow!("there is no project"), OrderError::NoGroup.into(), RunError::NoRun.into()] {
+            assert_eq!(code_of(&error), ExitCode::Failed, "{error:#}");
+        }
+    }
 }

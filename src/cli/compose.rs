@@ -16,7 +16,10 @@ use crate::domain::compose::by_hand::ByHand;
 /// Why the file can't be read, or everything that is wrong with it.
 pub fn answer(args: &ComposeArgs, style: Style) -> Result<String, String> {
     let text = read(&args.file)?;
-    let name = args.file.display();
+    let name = match args.file.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => args.file.display().to_string(),
+    };
     let document: Value = serde_json::from_str(&text).map_err(|error| format!("{name} is not JSON: {error}"))?;
     let by_hand = ByHand::read(&document).map_err(|problems| format!("{name}: {problems}"))?;
     let verdict = by_hand.verdict();

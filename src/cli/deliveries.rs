@@ -1,6 +1,7 @@
 //! `deliveries` and `receivers`: what was sent and is owed, what is sent once more, and whether a receiver can be reached.
 
 use anyhow::{anyhow, bail};
+use serde_json::json;
 
 use super::args::{DeliveriesCommand, ReceiversCommand};
 use super::named;
@@ -9,6 +10,7 @@ use super::terminal::Style;
 use crate::app::App;
 use crate::clock::Clock as _;
 use crate::domain::delivery::Circuit;
+use crate::http::{ShownDelivery, ShownReceiver};
 use crate::store::{DeliveryFilter, Redelivered};
 
 /// Carries out a command on deliveries. Answers what to print.
@@ -26,6 +28,14 @@ pub(super) async fn deliveries(app: &App, command: &DeliveriesCommand, style: St
                 after: None,
                 limit: usize::from(args.limit),
             };
+            let rows = app.store.deliveries(&project, &filter).await?;
+            if args.json {
+                let shown: Vec<ShownDelivery> = rows.into_iter().map(ShownDelivery::from).collect();
+                return Ok(format!("{}\n", json!({"deliveries": shown})));
+            }
+            if rows.is_empty() {
+                return Ok(format!("Project {} does not have any such delivery.\n", args.project));
+            }
             let mut table = Table::new([
                 Column::text("delivery"),
                 Column::text("receiver"),
@@ -33,9 +43,9 @@ pub(super) async fn deliveries(app: &App, command: &DeliveriesCommand, style: St
                 Column::text("state"),
                 Column::number("attempts"),
                 Column::text("happened at"),
-                Column::text("last error"),
+                Column::long_text("last error"),
             ]);
-            for row in app.store.deliveries(&project, &filter).await? {
+            for row in rows {
                 table.row([
                     Cell::from(row.id),
                     Cell::from(row.receiver),
@@ -78,14 +88,22 @@ pub(super) async fn receivers(app: &App, command: &ReceiversCommand, style: Styl
     match command {
         ReceiversCommand::List(args) => {
             let project = named::project(app, &args.project).await?;
+            let rows = app.store.receivers(&project).await?;
+            if args.json {
+                let shown: Vec<ShownReceiver> = rows.into_iter().map(|row| ShownReceiver::of(row, now)).collect();
+                return Ok(format!("{}\n", json!({"receivers": shown})));
+            }
+            if rows.is_empty() {
+                return Ok(format!("Project {} does not have any receiver.\n", args.project));
+            }
             let mut table = Table::new([
                 Column::text("receiver"),
-                Column::text("name"),
+                Column::long_text("name"),
                 Column::text("state"),
                 Column::number("owed"),
-                Column::text("last error"),
+                Column::long_text("last error"),
             ]);
-            for row in app.store.receivers(&project).await? {
+            for row in rows {
                 let state = match Circuit::of(row.failures, row.due_at, now) {
                     _ if !row.spec.enabled => "off",
                     Circuit::Closed => "on",

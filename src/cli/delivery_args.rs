@@ -28,6 +28,9 @@ pub struct DeliveriesListArgs {
     /// The project
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `deliveries redeliver`.
@@ -59,6 +62,9 @@ pub struct ReceiversListArgs {
     /// The project
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `receivers test`.

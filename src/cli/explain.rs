@@ -1,6 +1,5 @@
 //! `explain`: why a session has the verdicts it has, or none.
 
-use anyhow::ensure;
 use serde_json::json;
 
 use super::args::ExplainArgs;
@@ -16,15 +15,11 @@ use crate::worker::Worker;
 /// What went wrong, in words.
 pub(super) async fn run(app: &App, worker: &Worker, args: &ExplainArgs, style: Style) -> anyhow::Result<String> {
     let project = named::project(app, &args.project).await?;
-    let mut explanations = worker.explain(&project, &args.session, None).await?;
-    if let Some(asked) = &args.group {
-        explanations.retain(|one| one.group_id.as_str() == asked || one.group_name == *asked);
-        ensure!(
-            !explanations.is_empty(),
-            "project {} has no scorer group with the id or name \"{asked}\"",
-            args.project
-        );
-    }
+    let group = match &args.group {
+        Some(asked) => Some(named::group(app, &project, asked).await?.id),
+        None => None,
+    };
+    let explanations = worker.explain(&project, &args.session, group.as_ref()).await?;
     if args.json {
         return Ok(format!("{}\n", json!({"sessionId": args.session, "groups": explanations})));
     }

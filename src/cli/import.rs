@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::args::ImportArgs;
 use super::progress::{Progress, Unit};
@@ -59,6 +61,17 @@ pub enum ImportError {
         "the import stopped: {0}. What was imported so far stays; importing the same files again changes nothing else"
     )]
     Store(#[from] StoreError),
+    /// A signal said stop.
+    #[error(
+        "the import was stopped by a signal. What was imported so far stays; importing the same files again goes on with the rest"
+    )]
+    Stopped,
+}
+
+const STANDARD_INPUT: &str = "standard input";
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// How an import ended.
@@ -74,9 +87,29 @@ pub struct Ended {
 
 /// Imports files into a project, one after the other, with progress on standard error. Stops at the first file that can't be
 /// read and where the store fails; what was imported until then is told all the same.
-pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Ended {
+pub async fn run(app: &App, args: &ImportArgs, style: Style, cancel: &CancellationToken) -> Ended {
     let mut files = Vec::new();
-    let stopped = import_all(app, args, &mut files).await.err();
+    let stopped = import_all(app, args, &mut files, cancel).await.err();
+    let is_refused = files.iter().any(|(_, imported)| !imported.refused.is_empty());
+    let summary = if args.json { as_json(&files) } else { as_table(&files, style) };
+    Ended { summary, is_refused, stopped }
+}
+
+fn as_json(files: &[(String, Imported)]) -> String {
+    let shown: Vec<Value> = files
+        .iter()
+        .map(|(name, imported)| {
+            json!({
+                "file": name, "lines": imported.pieces, "spans": imported.spans, "new": imported.stored,
+                "changed": imported.changed, "known": imported.resent, "refused": imported.refused,
+                "badTimes": imported.adjusted_times, "passedOver": imported.passed_over,
+            })
+        })
+        .collect();
+    format!("{}\n", json!({"files": shown}))
+}
+
+fn as_table(files: &[(String, Imported)], style: Style) -> String {
     let mut table = Table::new([
         Column::text("file"),
         Column::number("lines"),
@@ -88,7 +121,7 @@ pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Ended {
         Column::number("bad times"),
     ]);
     let (mut refusals, mut notes) = (String::new(), String::new());
-    for (name, imported) in &files {
+    for (name, imported) in files {
         let counts = [
             imported.pieces,
             imported.spans,
@@ -112,17 +145,23 @@ pub async fn run(app: &App, args: &ImportArgs, style: Style) -> Ended {
         }
     }
     let table = if files.is_empty() { String::new() } else { table.render(style) };
-    Ended { is_refused: !refusals.is_empty(), summary: table + &refusals + &notes, stopped }
+    table + &refusals + &notes
 }
 
 /// Imports the files of the command line; `files` gets the name of each that could be opened, with what became of it so far.
-async fn import_all(app: &App, args: &ImportArgs, files: &mut Vec<(String, Imported)>) -> Result<(), ImportError> {
+async fn import_all(
+    app: &App,
+    args: &ImportArgs,
+    files: &mut Vec<(String, Imported)>,
+    cancel: &CancellationToken,
+) -> Result<(), ImportError> {
     let project = app.store.project_named(&args.project, app.clock.now()).await?.id;
     for path in &args.files {
         let mut imported = Imported::default();
-        let ended = import(app, &project, path, &mut imported).await;
+        let ended = import(app, &project, path, &mut imported, cancel).await;
         if ended.is_ok() || imported.pieces > 0 {
-            files.push((path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(), imported));
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            files.push((if is_standard_input(path) { STANDARD_INPUT.to_owned() } else { name }, imported));
         }
         ended?;
     }
@@ -130,11 +169,23 @@ async fn import_all(app: &App, args: &ImportArgs, files: &mut Vec<(String, Impor
 }
 
 /// Imports one file and counts as it goes. Importing it again changes nothing.
-async fn import(app: &App, project: &ProjectId, path: &Path, imported: &mut Imported) -> Result<(), ImportError> {
-    let in_file = |error| ImportError::File(path.display().to_string(), error);
-    let size = std::fs::metadata(path).map_err(in_file)?.len();
-    let pieces = file::read(path).map_err(in_file)?;
-    let progress = Progress::start(path.display().to_string(), Unit::Bytes, Some(size));
+async fn import(
+    app: &App,
+    project: &ProjectId,
+    path: &Path,
+    imported: &mut Imported,
+    cancel: &CancellationToken,
+) -> Result<(), ImportError> {
+    let (file, name) = if is_standard_input(path) {
+        (Path::new("/dev/stdin"), STANDARD_INPUT.to_owned())
+    } else {
+        (path, path.display().to_string())
+    };
+    let in_file = |error| ImportError::File(name.clone(), error);
+    let size = std::fs::metadata(file).map_err(in_file)?;
+    let size = size.is_file().then_some(size.len());
+    let pieces = file::read(file).map_err(in_file)?;
+    let progress = Progress::start(name.clone(), Unit::Bytes, size);
     // Reading and decoding block; a few pieces ahead keep the writer busy without holding the file in memory.
     let (sender, mut receiver) = mpsc::channel::<Piece>(8);
     tokio::task::spawn_blocking(move || {
@@ -147,7 +198,7 @@ async fn import(app: &App, project: &ProjectId, path: &Path, imported: &mut Impo
     let margin = plan::margin(&app.store.live_groups(project).await?);
     let mut waiting: Vec<Span> = Vec::new();
     let mut seen = 0;
-    while let Some(piece) = receiver.recv().await {
+    while let Some(piece) = cancel.run_until_cancelled(receiver.recv()).await.flatten() {
         progress.add(piece.bytes_read.saturating_sub(seen));
         seen = seen.max(piece.bytes_read);
         imported.take(piece, &mut waiting);
@@ -156,6 +207,9 @@ async fn import(app: &App, project: &ProjectId, path: &Path, imported: &mut Impo
         }
     }
     imported.store(app, project, waiting, margin).await?;
+    if cancel.is_cancelled() {
+        return Err(ImportError::Stopped);
+    }
     progress.finish();
     Ok(())
 }

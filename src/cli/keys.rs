@@ -5,12 +5,13 @@
     reason = "the texts of options are printed as they stand, where backticks would be noise"
 )]
 
+use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use super::args::{DEFAULT_PROJECT, name};
-use super::reports::Trouble;
+use super::named;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
 use crate::app::App;
@@ -111,8 +112,8 @@ const LONGEST: Micros = Micros::seconds(36_500 * 86_400);
 /// Does what is asked for, and says what came of it.
 ///
 /// # Errors
-/// [`Trouble`].
-pub async fn run(app: &App, command: &KeyCommand, style: Style) -> Result<String, Trouble> {
+/// What went wrong, in words.
+pub(super) async fn run(app: &App, command: &KeyCommand, style: Style) -> anyhow::Result<String> {
     match command {
         KeyCommand::Create(args) => create(app, args).await,
         KeyCommand::List(args) => list(app, args, style).await,
@@ -121,7 +122,7 @@ pub async fn run(app: &App, command: &KeyCommand, style: Style) -> Result<String
     }
 }
 
-async fn create(app: &App, args: &KeyCreateArgs) -> Result<String, Trouble> {
+async fn create(app: &App, args: &KeyCreateArgs) -> anyhow::Result<String> {
     let now = app.clock.now();
     let project = app.store.project_named(&args.project, now).await?;
     let draft = KeyDraft {
@@ -144,16 +145,25 @@ fn shown_once(key: &Key, project: &str) -> String {
     )
 }
 
-async fn list(app: &App, args: &KeyListArgs, style: Style) -> Result<String, Trouble> {
-    let project = known(app, &args.project).await?;
+async fn list(app: &App, args: &KeyListArgs, style: Style) -> anyhow::Result<String> {
+    let project = named::project(app, &args.project).await?;
     let now = app.clock.now();
     let keys = app.store.keys(&project).await?;
     if args.json {
         let shown: Vec<_> = keys.iter().map(|key| as_json(key, now)).collect();
         return Ok(format!("{}\n", json!({"keys": shown})));
     }
-    let columns = ["id", "begins with", "name", "scopes", "state", "made"].map(Column::text);
-    let mut table = Table::new(columns);
+    if keys.is_empty() {
+        return Ok(format!("Project {} does not have any API key.\n", args.project));
+    }
+    let mut table = Table::new([
+        Column::text("id"),
+        Column::text("begins with"),
+        Column::long_text("name"),
+        Column::text("scopes"),
+        Column::text("state"),
+        Column::text("made"),
+    ]);
     for key in keys {
         let cells = [
             key.id.clone(),
@@ -184,32 +194,27 @@ fn as_json(key: &KeyRow, now: Timestamp) -> serde_json::Value {
     })
 }
 
-async fn rotate(app: &App, args: &KeyRotateArgs) -> Result<String, Trouble> {
-    let project = known(app, &args.project).await?;
+async fn rotate(app: &App, args: &KeyRotateArgs) -> anyhow::Result<String> {
+    let project = named::project(app, &args.project).await?;
     let key = find(app, &project, &args.key).await?;
     let overlap = args.overlap.unwrap_or(Micros::ZERO);
     let fresh = app.store.rotate_key(&project, &key.id, overlap, app.clock.now()).await?;
-    let fresh = fresh.ok_or_else(|| Trouble::Asked(format!("the key {} is over already: make another", key.id)))?;
+    let fresh = fresh.with_context(|| format!("the key {} is over already: make another", key.id))?;
     Ok(shown_once(&fresh, &args.project))
 }
 
-async fn revoke(app: &App, args: &KeyRevokeArgs) -> Result<String, Trouble> {
-    let project = known(app, &args.project).await?;
+async fn revoke(app: &App, args: &KeyRevokeArgs) -> anyhow::Result<String> {
+    let project = named::project(app, &args.project).await?;
     let key = find(app, &project, &args.key).await?;
     if app.store.revoke_key(&project, &key.id, app.clock.now()).await? {
         Ok(format!("The key {} (\"{}\") of project {} opens nothing any more.\n", key.id, key.name, args.project))
     } else {
-        Err(Trouble::Asked(format!("the key {} was revoked before", key.id)))
+        Err(anyhow!("the key {} was revoked before", key.id))
     }
 }
 
-async fn known(app: &App, project: &str) -> Result<ProjectId, Trouble> {
-    let known = app.store.known_project(project).await?;
-    known.map(|known| known.id).ok_or_else(|| Trouble::Asked(format!("there is no project \"{project}\"")))
-}
-
 /// The key with that id, or the one that begins so.
-async fn find(app: &App, project: &ProjectId, asked: &str) -> Result<KeyRow, Trouble> {
+async fn find(app: &App, project: &ProjectId, asked: &str) -> anyhow::Result<KeyRow> {
     let keys = app.store.keys(project).await?;
     if let Some(found) = keys.iter().find(|key| key.id == asked) {
         return Ok(found.clone());
@@ -217,7 +222,7 @@ async fn find(app: &App, project: &ProjectId, asked: &str) -> Result<KeyRow, Tro
     let mut begins = keys.into_iter().filter(|key| !key.prefix.is_empty() && key.prefix == asked);
     match (begins.next(), begins.next()) {
         (Some(found), None) => Ok(found),
-        (Some(_), Some(_)) => Err(Trouble::Asked(format!("several keys begin with {asked}; give the id"))),
-        (None, _) => Err(Trouble::Asked("there is no such key; `afterword key list` shows their ids".to_owned())),
+        (Some(_), Some(_)) => Err(anyhow!("several keys begin with {asked}; give the id")),
+        (None, _) => Err(anyhow!("there is no such key; `afterword key list` shows their ids")),
     }
 }

@@ -17,12 +17,14 @@ mod named;
 mod pause;
 mod preview;
 pub mod progress;
+mod release;
 mod reports;
 mod resweep;
 pub mod sample;
 mod serve;
 pub mod table;
 pub mod terminal;
+mod window;
 
 use std::io::{self, Write};
 

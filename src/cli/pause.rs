@@ -34,7 +34,7 @@ pub struct PauseArgs {
 pub(super) async fn pause(app: &App, worker: &Worker, args: &PauseArgs) -> anyhow::Result<String> {
     let PauseArgs { of: ResumeArgs { group, project }, reason } = args;
     let id = named::project(app, project).await?;
-    let group = &named::group(app, &id, group).await?;
+    let group = &named::group(app, &id, group).await?.id;
     match worker.pause(&id, group, reason).await? {
         Some(_) => Ok(format!("Group {group} rests; what is due stays due. Go on with: afterword resume {group}\n")),
         None => anyhow::bail!("project {project} has no scorer group {group}"),
@@ -48,7 +48,7 @@ pub(super) async fn pause(app: &App, worker: &Worker, args: &PauseArgs) -> anyho
 pub(super) async fn resume(app: &App, worker: &Worker, args: &ResumeArgs) -> anyhow::Result<String> {
     let ResumeArgs { group, project } = args;
     let id = named::project(app, project).await?;
-    let group = &named::group(app, &id, group).await?;
+    let group = &named::group(app, &id, group).await?.id;
     match worker.resume(&id, group).await? {
         Some(true) => Ok(format!("Group {group} goes on.\n")),
         Some(false) => Ok(format!("Group {group} was not paused.\n")),

@@ -6,9 +6,9 @@ use super::args::{DEFAULT_PROJECT, name, rate};
 use super::named;
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
+use super::window::WindowArgs;
 use crate::app::App;
 use crate::clock::Clock as _;
-use crate::domain::period::Period;
 use crate::worker::Worker;
 
 /// Options of `sample preview`.
@@ -20,12 +20,9 @@ pub struct PreviewArgs {
     /// The rate to try, 0 to 1 [default: the group's own]
     #[arg(long, value_name = "R", value_parser = rate, allow_negative_numbers = true)]
     pub rate: Option<f64>,
-    /// Only sessions whose last turn is not before this day or time [default: 30 days ago]
-    #[arg(long, value_name = "TIME")]
-    pub from: Option<String>,
-    /// Only sessions whose last turn is before this day or time [default: now]
-    #[arg(long, value_name = "TIME")]
-    pub to: Option<String>,
+    /// Which sessions.
+    #[command(flatten)]
+    pub window: WindowArgs,
     /// How many of the picked sessions to list
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub list: usize,
@@ -44,8 +41,8 @@ pub struct PreviewArgs {
 pub(super) async fn run(app: &App, worker: &Worker, args: &PreviewArgs, style: Style) -> anyhow::Result<String> {
     let now = app.clock.now();
     let project = named::project(app, &args.project).await?;
-    let group = named::group(app, &project, &args.group).await?;
-    let period = Period::read(args.from.as_deref(), args.to.as_deref(), now).map_err(anyhow::Error::msg)?;
+    let group = named::group(app, &project, &args.group).await?.id;
+    let period = args.window.lately(now).map_err(anyhow::Error::msg)?;
     let preview = worker.preview(&project, &group, period, args.rate, args.list).await?;
     if args.json {
         let answer = json!({

@@ -2,54 +2,28 @@
 
 use std::fmt::Write as _;
 
+use anyhow::anyhow;
 use serde_json::json;
 
 use super::args::{RecomposeArgs, SummaryArgs};
+use super::named;
 use super::table::{Cell, Column, Table, Tone};
 use super::terminal::Style;
 use crate::app::App;
 use crate::clock::Clock as _;
 use crate::domain::figures::{AgentFigures, Figures, Line, Spread, Summary, Trend};
-use crate::domain::ids::ProjectId;
-use crate::domain::period::Period;
 use crate::domain::recompose::{Report, Side};
-use crate::store::{Latest, RecomposeEnd, RecomposeOrder, SavedGroup, StoreError};
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// What was asked for does not exist or can't be understood.
-    #[error("{0}")]
-    Asked(String),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// The project and group that a command names; the group by its id, or by its name where only one has it.
-async fn find(app: &App, project: &str, group: &str) -> Result<(ProjectId, SavedGroup), Trouble> {
-    let known = app.store.known_project(project).await?;
-    let project = known.ok_or_else(|| Trouble::Asked(format!("there is no project \"{project}\"")))?.id;
-    let groups = app.store.groups(&project).await?;
-    if let Some(found) = groups.iter().find(|it| it.id.as_str() == group) {
-        return Ok((project, found.clone()));
-    }
-    let mut named = groups.into_iter().filter(|it| it.spec.name == group);
-    match (named.next(), named.next()) {
-        (Some(found), None) => Ok((project, found)),
-        (Some(_), Some(_)) => Err(Trouble::Asked(format!("several groups are named \"{group}\"; give the id"))),
-        (None, _) => Err(Trouble::Asked(format!("there is no group with the id or name \"{group}\""))),
-    }
-}
+use crate::store::{Latest, RecomposeEnd, RecomposeOrder};
 
 /// `afterword summary`.
 ///
 /// # Errors
-/// [`Trouble`].
-pub async fn summary(app: &App, args: &SummaryArgs, style: Style) -> Result<String, Trouble> {
+/// What went wrong, in words.
+pub(super) async fn summary(app: &App, args: &SummaryArgs, style: Style) -> anyhow::Result<String> {
     let now = app.clock.now();
-    let period = Period::read(args.from.as_deref(), args.to.as_deref(), now).map_err(Trouble::Asked)?;
-    let (project, group) = find(app, &args.project, &args.group).await?;
+    let period = args.window.lately(now).map_err(anyhow::Error::msg)?;
+    let project = named::project(app, &args.project).await?;
+    let group = named::group(app, &project, &args.group).await?;
     let (mut summary, mut trend) = (Summary::default(), Trend::default());
     let mut see = |latest: Latest| {
         summary.see(&latest.counted());
@@ -101,7 +75,7 @@ fn summary_text(figures: &Figures, agents: &[AgentFigures], lines: &[Line], styl
             bands.join(", ")
         );
     }
-    let mut members = chart("member");
+    let mut members = chart(Column::long_text("member"));
     for member in &figures.members {
         let trouble = [(member.failure_rate, "failed"), (member.decline_rate, "declined")];
         let trouble = trouble.into_iter().filter_map(|(rate, what)| {
@@ -111,14 +85,14 @@ fn summary_text(figures: &Figures, agents: &[AgentFigures], lines: &[Line], styl
     }
     let _ = write!(text, "\n{}", members.render(style));
     if agents.len() > 1 {
-        let mut table = chart("agent");
+        let mut table = chart(Column::long_text("agent"));
         for agent in agents {
             row(&mut table, agent.agent_name.as_deref().unwrap_or("(none)"), agent.figures.spread, "");
         }
         let _ = write!(text, "\n{}", table.render(style));
     }
     if let Some(own) = lines.first().filter(|line| !line.segments.is_empty()) {
-        let mut table = chart("day");
+        let mut table = chart(Column::text("day"));
         for (place, segment) in own.segments.iter().enumerate() {
             for (point, note) in segment.points.iter().zip(std::iter::once(true).chain(std::iter::repeat(false))) {
                 let version = segment.version.unwrap_or_default();
@@ -132,9 +106,9 @@ fn summary_text(figures: &Figures, agents: &[AgentFigures], lines: &[Line], styl
     text
 }
 
-fn chart(what: &str) -> Table {
+fn chart(first: Column) -> Table {
     Table::new([
-        Column::text(what),
+        first,
         Column::number("mean"),
         Column::text(""),
         Column::number("samples"),
@@ -186,11 +160,12 @@ fn bar(mean: Option<f64>) -> String {
 /// `afterword recompose`.
 ///
 /// # Errors
-/// [`Trouble`].
-pub async fn recompose(app: &App, args: &RecomposeArgs, style: Style) -> Result<String, Trouble> {
+/// What went wrong, in words.
+pub(super) async fn recompose(app: &App, args: &RecomposeArgs, style: Style) -> anyhow::Result<String> {
     let now = app.clock.now();
-    let period = Period::read_or_all(args.from.as_deref(), args.to.as_deref(), now).map_err(Trouble::Asked)?;
-    let (project, group) = find(app, &args.project, &args.group).await?;
+    let period = args.window.or_all(now).map_err(anyhow::Error::msg)?;
+    let project = named::project(app, &args.project).await?;
+    let group = named::group(app, &project, &args.group).await?;
     let order = RecomposeOrder {
         group: group.id,
         period,
@@ -201,8 +176,8 @@ pub async fn recompose(app: &App, args: &RecomposeArgs, style: Style) -> Result<
     match app.store.recompose(&project, &order, now).await? {
         RecomposeEnd::Done(report) if args.json => Ok(format!("{}\n", json!(report))),
         RecomposeEnd::Done(report) => Ok(recompose_text(&report, style)),
-        RecomposeEnd::NoGroup => Err(Trouble::Asked("the group was deleted meanwhile".to_owned())),
-        RecomposeEnd::NoScorecard => Err(Trouble::Asked("there is no scorecard with that id".to_owned())),
+        RecomposeEnd::NoGroup => Err(anyhow!("the group was deleted meanwhile")),
+        RecomposeEnd::NoScorecard => Err(anyhow!("there is no scorecard with that id")),
     }
 }
 

@@ -14,6 +14,7 @@ use super::named;
 use super::progress::{Progress, Unit};
 use super::table::{Cell, Column, Table};
 use super::terminal::Style;
+use super::window::WindowArgs;
 use crate::app::App;
 use crate::clock::Clock as _;
 use crate::domain::ids::{GroupId, ProjectId, SessionId};
@@ -32,12 +33,9 @@ pub struct ResweepArgs {
     /// The project the sessions belong to
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,
-    /// Only sessions whose last turn is not before this time, as 2026-01-31T09:00:00Z
-    #[arg(long, value_name = "TIME")]
-    pub from: Option<String>,
-    /// Only sessions whose last turn is not after this time [default: now]
-    #[arg(long, value_name = "TIME")]
-    pub to: Option<String>,
+    /// Which sessions.
+    #[command(flatten)]
+    pub window: WindowArgs,
     /// Only this session; may be given more than once
     #[arg(long, value_name = "ID", value_parser = SessionId::parse)]
     pub session: Vec<SessionId>,
@@ -92,8 +90,9 @@ pub(super) async fn run(
     cancel: &CancellationToken,
 ) -> anyhow::Result<String> {
     let project = named::project(app, &args.project).await?;
-    let group = named::group(app, &project, &args.group).await?;
-    let asked = Asked::read(&body(args, &group))?;
+    let group = named::group(app, &project, &args.group).await?.id;
+    let mut asked = Asked::read(&body(args, &group))?;
+    (asked.order.from, asked.order.to) = args.window.bounds(app.clock.now()).map_err(anyhow::Error::msg)?;
     let of_group = || format!("scorer group \"{}\" of project {}", args.group, args.project);
     if asked.is_dry_run {
         let estimate = worker.estimate(&project, &asked.group, &asked.order).await.with_context(of_group)?;
@@ -112,7 +111,7 @@ pub(super) async fn run(
 
 fn body(args: &ResweepArgs, group: &GroupId) -> serde_json::Value {
     json!({
-        "groupId": group, "from": args.from, "to": args.to, "agent": args.agent, "mode": args.mode,
+        "groupId": group, "agent": args.agent, "mode": args.mode,
         "sessionIds": (!args.session.is_empty()).then_some(&args.session), "fresh": args.fresh, "force": args.force,
         "signals": args.signals, "limit": args.limit, "scorecardId": args.scorecard, "reason": args.reason, "dryRun": args.dry_run,
     })
@@ -167,6 +166,9 @@ fn estimated(estimate: &Estimate, style: Style) -> String {
         ("judge calls, repairs not counted", estimate.judge_calls),
     ] {
         table.row([Cell::from(what), Cell::from(count.to_string())]);
+    }
+    if estimate.pruned > 0 {
+        table.row([Cell::from("sessions whose spans were pruned, left out"), estimate.pruned.to_string().into()]);
     }
     let cost = match estimate.cost {
         Some(cost) => format!("{cost:.2}"),

@@ -7,6 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::length;
+use super::nearest::nearest;
 use super::setting::{Allowed, Setting};
 use crate::domain::time::Micros;
 
@@ -102,8 +103,11 @@ fn check_url(text: &str) -> Result<(), String> {
     let examples =
         "\"sqlite://afterword.db\" (a file, made where it is absent) or \"postgres://user:password@host/database\"";
     if text.starts_with("sqlite:") {
-        return match text.strip_prefix("sqlite://").map(|rest| rest.split('?').next().unwrap_or_default()) {
+        return match text.strip_prefix("sqlite://") {
             None | Some("") => Err(format!("must name a file after \"sqlite://\": {examples}")),
+            Some(path) if path.contains('?') => {
+                Err(format!("takes no parameters after a file's name; take out what stands from ? on: {examples}"))
+            }
             Some(":memory:") => Err(format!("can't be kept in memory, every connection would see its own: {examples}")),
             Some(_) => Ok(()),
         };
@@ -112,11 +116,47 @@ fn check_url(text: &str) -> Result<(), String> {
         return Err(format!("must be {examples}"));
     }
     match Url::parse(text) {
-        Ok(_) => Ok(()),
+        Ok(url) => check_parameters(&url),
         Err(error) => Err(format!(
             "can't be read as an address ({error}); special characters of a password are written in percent form, such as %40 for @"
         )),
     }
+}
+
+/// What the address of a PostgreSQL database may say behind the question mark, as the driver reads it.
+const PARAMETERS: [&str; 16] = [
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "statement-cache-capacity",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "application_name",
+    "options",
+];
+
+/// The driver passes over what it does not know: a mistyped `sslmode` would leave the connection open to be read.
+fn check_parameters(url: &Url) -> Result<(), String> {
+    for (name, _) in url.query_pairs() {
+        let is_known = PARAMETERS.contains(&&*name) || ["user", "password"].contains(&&*name);
+        if is_known || (name.starts_with("options[") && name.ends_with(']')) {
+            continue;
+        }
+        let hint = match nearest(&name, PARAMETERS.into_iter()) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => format!("take it out; there are {}", PARAMETERS.join(", ")),
+        };
+        return Err(format!("has a parameter {name} that does nothing: {hint}"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -148,6 +188,9 @@ mod tests {
             "sqlite:",
             "sqlite://",
             "sqlite://?mode=rwc",
+            "sqlite://a.db?mode=rwc",
+            "postgres://me:s3cret@host/db?sslmod=require",
+            "postgres://me:s3cret@host/db?connect_timeout=s3cret",
             "sqlite::memory:",
             "sqlite://:memory:",
             "postgres://me:s3cret@ho st/db",
@@ -156,8 +199,16 @@ mod tests {
             let error = check_url(bad).unwrap_err();
             assert!(!error.contains("s3cret"), "{error}");
         }
-        for good in ["sqlite://a.db", "sqlite:///var/a.db", "postgres:///db?host=/run", "postgresql://me@host/db"] {
+        for good in [
+            "sqlite://a.db",
+            "sqlite:///var/a.db",
+            "postgres:///db?host=/run",
+            "postgresql://me@host/db",
+            "postgres://host/db?sslmode=verify-full&options[search_path]=a&user=me&password=p",
+        ] {
             assert_eq!(check_url(good), Ok(()), "{good}");
         }
+        let told = check_url("postgres://host/db?sslmod=require").unwrap_err();
+        assert!(told.contains("did you mean sslmode?"), "{told}");
     }
 }

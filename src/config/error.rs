@@ -8,10 +8,12 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file can't be read.
-    #[error("the configuration file {} can't be read: {error}", path.display())]
+    #[error("the configuration file {}{by} can't be read: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
+        /// What named it, where a person may not think of that.
+        by: &'static str,
         /// Why.
         #[source]
         error: io::Error,

@@ -181,7 +181,7 @@ fn check_models(value: &Value) -> Result<(), String> {
                 "input_price" | "output_price" => Allowed::Number(0.0, 1e6),
                 _ => return Err(format!("{name}.{key} is not known; each {form}")),
             };
-            allowed.check(value).map_err(|why| format!("{name}.{key} {why}"))?;
+            allowed.check(value, false).map_err(|why| format!("{name}.{key} {why}"))?;
         }
     }
     Ok(())

@@ -7,16 +7,14 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::nearest::nearest;
 use super::setting::Setting;
+use super::variables::{self, Meaning};
 use super::{Config, ConfigError, Origin, Refusal, SECTIONS};
 use crate::domain::time::Timestamp;
 
-/// The variable that names the file.
-const FILE_VARIABLE: &str = "AFTERWORD_CONFIG";
 /// The file read from the working folder where none is named.
 const FILE_NAME: &str = "config.toml";
-/// What the variables of single settings begin with.
-const PREFIX: &str = "AFTERWORD__";
 
 /// Where a configuration may come from.
 #[derive(Debug, Clone, Default)]
@@ -64,14 +62,15 @@ pub fn load(sources: &Sources, now: Timestamp) -> Result<Loaded, ConfigError> {
 }
 
 fn read_file(sources: &Sources) -> Result<Option<(PathBuf, Table)>, ConfigError> {
-    let variable = sources.variables.iter().find(|(name, value)| name == FILE_VARIABLE && !value.is_empty());
-    let named = sources.file.clone().or_else(|| variable.map(|(_, value)| PathBuf::from(value)));
+    let variable = sources.variables.iter().find(|(name, value)| name == variables::FILE && !value.is_empty());
+    let by_variable = || variable.map(|(_, value)| (PathBuf::from(value), " that AFTERWORD_CONFIG names"));
+    let named = sources.file.clone().map(|path| (path, "")).or_else(by_variable);
     let is_named = named.is_some();
-    let path = named.unwrap_or_else(|| sources.folder.join(FILE_NAME));
+    let (path, by) = named.unwrap_or_else(|| (sources.folder.join(FILE_NAME), ""));
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named => return Ok(None),
-        Err(error) => return Err(ConfigError::Unreadable { path, error }),
+        Err(error) => return Err(ConfigError::Unreadable { path, by, error }),
     };
     match text.parse::<Table>() {
         Ok(table) => Ok(Some((path, table))),
@@ -95,9 +94,7 @@ impl Given {
         let origin = Origin::File(path.to_owned());
         for (section, entries) in table {
             let Some((section, settings)) = SECTIONS.iter().find(|(name, _)| name == section) else {
-                let reason =
-                    format!("there is no such section; there are {}", names(SECTIONS.iter().map(|(name, _)| *name)));
-                self.refuse(section, reason, &origin);
+                self.refuse(section, no_such_section(section), &origin);
                 continue;
             };
             // A list of tables, [[resweep]], is the section's only setting.
@@ -112,24 +109,22 @@ impl Given {
             for (key, value) in entries {
                 match settings.iter().find(|setting| setting.key == key) {
                     Some(setting) => _ = self.values.insert((*section, setting.key), (value.clone(), origin.clone())),
-                    None => self.refuse(&format!("{section}.{key}"), no_such_setting(section, settings), &origin),
+                    None => self.refuse(&format!("{section}.{key}"), no_such_setting(section, key, settings), &origin),
                 }
             }
         }
     }
 
     fn take_variables(&mut self, variables: &[(OsString, OsString)]) {
-        let mut variables: Vec<_> = variables
-            .iter()
-            .filter_map(|(name, value)| Some((name.to_str()?, value)))
-            .filter(|(name, _)| name.starts_with(PREFIX))
-            .collect();
+        let mut variables: Vec<_> =
+            variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value))).collect();
         variables.sort_unstable();
         for (name, value) in variables {
             let origin = Origin::Variable(name.to_owned());
-            match find_variable(name) {
-                Err(reason) => self.refuse(name, reason, &origin),
-                Ok((section, setting)) => match value.to_str() {
+            match variables::meaning(name, value) {
+                Meaning::Others => {}
+                Meaning::Mistyped(reason) => self.refuse(name, reason, &origin),
+                Meaning::Sets(section, setting) => match value.to_str() {
                     Some(text) => {
                         _ = self.values.insert((section, setting.key), (setting.allowed.read(text), origin));
                     }
@@ -150,7 +145,7 @@ impl Given {
         {
             let Some((value, origin)) = self.values.remove(&(section, setting.key)) else { continue };
             let key = format!("{section}.{}", setting.key);
-            if let Err(reason) = setting.allowed.check(&value) {
+            if let Err(reason) = setting.allowed.check(&value, matches!(origin, Origin::Variable(_))) {
                 self.refusals.push(Refusal { key, reason, origin });
                 continue;
             }
@@ -174,25 +169,24 @@ impl Given {
     }
 }
 
-/// The setting that a variable sets.
-fn find_variable(name: &str) -> Result<(&'static str, &'static Setting), String> {
-    let mut wanted = name.strip_prefix(PREFIX).unwrap_or_default().splitn(2, "__");
-    let (section, key) = (wanted.next().unwrap_or_default(), wanted.next().unwrap_or_default());
-    let sections = || names(SECTIONS.iter().map(|(name, _)| *name));
-    let Some((section, settings)) = SECTIONS.iter().find(|(name, _)| name.to_ascii_uppercase() == section) else {
-        return Err(format!(
-            "sets nothing: settings are {PREFIX}SECTION__KEY in capitals, and the sections are {}",
-            sections().to_ascii_uppercase()
-        ));
+fn no_such_section(given: &str) -> String {
+    let meant = nearest(given, SECTIONS.iter().map(|(name, _)| *name));
+    let home = SECTIONS.iter().find(|(_, settings)| settings.iter().any(|setting| setting.key == given));
+    let hint = match (meant, home) {
+        (Some(meant), _) => format!("; did you mean [{meant}]?"),
+        (None, Some((home, _))) => format!("; did you mean {given} below [{home}]?"),
+        (None, None) => String::new(),
     };
-    match settings.iter().find(|setting| setting.key.to_ascii_uppercase() == key) {
-        Some(setting) => Ok((*section, setting)),
-        None => Err(format!("sets nothing: {}", no_such_setting(section, settings))),
-    }
+    format!("there is no such section; there are {}{hint}", names(SECTIONS.iter().map(|(name, _)| *name)))
 }
 
-fn no_such_setting(section: &str, settings: &[Setting]) -> String {
-    format!("there is no such setting; [{section}] has {}", names(settings.iter().map(|setting| setting.key)))
+fn no_such_setting(section: &str, given: &str, settings: &[Setting]) -> String {
+    let keys = || settings.iter().map(|setting| setting.key);
+    let hint = match nearest(given, keys()) {
+        Some(meant) => format!("; did you mean {meant}?"),
+        None => String::new(),
+    };
+    format!("there is no such setting; [{section}] has {}{hint}", names(keys()))
 }
 
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -13,6 +13,7 @@ mod judge;
 pub mod length;
 mod load;
 mod log;
+mod nearest;
 mod outgoing;
 mod redact;
 mod resweep;
@@ -24,6 +25,7 @@ mod shutdown;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,7 @@ pub use retention::Retention;
 pub use server::Server;
 pub use shutdown::Shutdown;
 pub use sweep::Sweep;
+pub use variables::BESIDE_SETTINGS;
 
 use crate::domain::time::Timestamp;
 use setting::Setting;

@@ -36,14 +36,17 @@ pub(super) enum Allowed {
 }
 
 impl Allowed {
-    /// Checks a value.
+    /// Checks a value, which a file holds, or a variable: there text stands without quotes.
     ///
     /// # Errors
     /// What is wrong and what is allowed, for a person; a secret is never part of it.
-    pub(super) fn check(&self, value: &Value) -> Result<(), String> {
+    pub(super) fn check(&self, value: &Value, is_variable: bool) -> Result<(), String> {
         let fine = match (self, value) {
             (Self::Text(check) | Self::Secret(check), Value::String(text)) => return check(text),
-            (Self::Shaped(check), value) => return check(value),
+            (Self::Shaped(check), value) => {
+                let hint = if is_variable { "; a variable holds it in TOML, as a file would" } else { "" };
+                return check(value).map_err(|reason| reason + hint);
+            }
             (Self::Whole(least, most), Value::Integer(number)) => (least..=most).contains(&number),
             (Self::Number(least, most), Value::Float(number)) => (least..=most).contains(&number),
             #[allow(clippy::cast_precision_loss, reason = "bounds are far below 2^53")]
@@ -55,7 +58,11 @@ impl Allowed {
             (Self::OneOf(words), Value::String(text)) => words.contains(&text.as_str()),
             _ => false,
         };
-        if fine { Ok(()) } else { Err(format!("is {}, must be {}", self.repeat(value), self.describe())) }
+        if fine {
+            return Ok(());
+        }
+        let in_quotes = if matches!(self, Self::Length(..)) && !is_variable { ", in quotes" } else { "" };
+        Err(format!("is {}, must be {}{in_quotes}", self.repeat(value), self.describe()))
     }
 
     /// A value from an environment variable. Where the setting is not text it is read as TOML; what can't be read stays text
@@ -74,7 +81,7 @@ impl Allowed {
             Self::Whole(least, most) => format!("a whole number from {least} to {most}"),
             Self::Number(least, most) => format!("a number from {least} to {most}"),
             Self::Length(least, most) => format!(
-                "a length of time from \"{}\" to \"{}\": a whole number and ms, s, m, h or d, in quotes",
+                "a length of time from \"{}\" to \"{}\": a whole number and ms, s, m, h or d",
                 length::show(*least),
                 length::show(*most)
             ),

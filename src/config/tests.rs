@@ -105,6 +105,9 @@ fn a_named_file_that_is_absent_is_an_error_that_names_it() {
     let sources = Sources { file: Some("no/such.toml".into()), ..Sources::default() };
     let error = load(&sources, now()).unwrap_err();
     assert!(error.to_string().contains("no/such.toml"), "{error}");
+    let sources = Sources { variables: variables(&[("AFTERWORD_CONFIG", "no/such.toml")]), ..Sources::default() };
+    let error = load(&sources, now()).unwrap_err().to_string();
+    assert!(error.contains("no/such.toml that AFTERWORD_CONFIG names"), "{error}");
 }
 
 #[test]
@@ -123,7 +126,9 @@ fn unknown_sections_and_keys_are_refused_naming_them_and_what_there_is() {
         ("[sweep]\nschedul = \"off\"\n", "sweep.schedul: ", "schedule"),
         ("[log]\nlevel.sqlx = \"off\"\n", "log.level: ", "quotes"),
         ("sweep = 5\n", "sweep: ", "[sweep]"),
-        ("listen = \"127.0.0.1:1\"\n", "listen: ", "server"),
+        ("listen = \"127.0.0.1:1\"\n", "listen: ", "did you mean listen below [server]?"),
+        ("[sever]\n", "sever: ", "did you mean [server]?"),
+        ("[judge]\nmodl = \"m\"\n", "judge.modl: ", "did you mean model?"),
     ] {
         let error = refused(file, &[]);
         assert!(error.contains(key) && error.contains(hint) && error.contains("config.toml"), "{error}");
@@ -189,6 +194,7 @@ fn variables_win_over_the_file() {
             ("AFTERWORD__SWEEP__SCHEDULE", "off"),
             ("AFTERWORD__SWEEP__LOOKBACK", "2h"),
             ("AFTERWORD_API_KEY", "of something else"),
+            ("AFTERWORD_PORT", "tcp://10.0.0.1:7070"),
         ],
     )
     .unwrap();
@@ -204,6 +210,10 @@ fn variables_win_over_the_file() {
 #[test]
 fn bad_variables_are_refused_naming_them_and_what_is_allowed() {
     for (name, value, allowed) in [
+        ("AFTERWORD_SWEEP__SCHEDULE", "off", "did you mean AFTERWORD__SWEEP__SCHEDULE?"),
+        ("AFTERWORD_CONFG", "x.toml", "did you mean AFTERWORD_CONFIG?"),
+        ("AFTERWORD_NONSENSE", "1", "AFTERWORD__SECTION__KEY"),
+        ("AFTERWORD__REDACT__KINDS", "email", "in TOML, as a file would"),
         ("AFTERWORD__SWEEPS__SCHEDULE", "off", "SWEEP"),
         ("AFTERWORD__SWEEP__SCHEDUL", "off", "schedule"),
         ("AFTERWORD__SWEEP", "off", "schedule"),
@@ -218,6 +228,8 @@ fn bad_variables_are_refused_naming_them_and_what_is_allowed() {
         let error = refused("", &[(name, value)]);
         assert!(error.contains(name) && error.contains(allowed), "{name}: {error}");
     }
+    let told = refused("", &[("AFTERWORD__SWEEP__LEASE", "5 minutes")]);
+    assert!(!told.contains("in quotes"), "the quotes would be part of the value: {told}");
     let broken = (OsString::from("AFTERWORD__LOG__LEVEL"), OsString::from_vec(vec![0xff]));
     let sources = Sources { variables: vec![broken], ..Sources::default() };
     let error = load(&sources, now()).unwrap_err().to_string();

@@ -254,7 +254,7 @@ impl Decision {
         match self {
             Self::Unknown => "nothing of this session is stored".to_owned(),
             Self::Quarantined { reason, since } => {
-                format!("quarantined since {since}: {reason}; it goes on once it is released")
+                format!("quarantined since {since}: {reason}; it goes on once it is released (`afterword release`)")
             }
             Self::Pruned { at } => {
                 format!("pruned at {at}: its spans are gone, and what arrives since is not judged without them")
@@ -273,8 +273,12 @@ impl Decision {
             Self::Waiting { ahead } => format!("due; {ahead} sessions are due before it"),
             Self::Judging { by, since } => format!("being judged by {by} since {since}"),
             Self::Deferred { reason, until: Some(until) } => format!("put off until {until}: {reason}"),
-            Self::Deferred { reason, until: None } => format!("put off until the group is resumed: {reason}"),
-            Self::Failed { error, attempts } => format!("given up after {attempts} attempts: {error}"),
+            Self::Deferred { reason, until: None } => {
+                format!("put off until the group is resumed (`afterword resume`): {reason}")
+            }
+            Self::Failed { error, attempts } => {
+                format!("given up after {attempts} attempts, until new content or a re-sweep: {error}")
+            }
             Self::Judged { revision, rating, coverage } => {
                 let by = if *coverage < 1.0 {
                     format!(", by {:.0} % of its members: the others gave no score", coverage * 100.0)

@@ -45,6 +45,7 @@ pub mod share;
 pub mod signal;
 pub mod single;
 pub mod span;
+pub mod spell;
 pub mod time;
 pub mod tokens;
 pub mod transcript;

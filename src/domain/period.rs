@@ -63,20 +63,17 @@ impl Period {
     /// # Errors
     /// What can't be read, or that the period would be empty.
     pub fn read(from: Option<&str>, to: Option<&str>, now: Timestamp) -> Result<Self, String> {
-        let to = match to {
-            None => Day::of(now).plus(1).start(),
-            Some(text) => match Day::parse(text) {
-                Some(day) => day.plus(1).start(),
-                None => Timestamp::parse(text).ok_or_else(|| unreadable("to", text))?,
-            },
-        };
-        let from = match from {
-            None => to + Micros::new(-USUAL_DAYS * LENGTH),
-            Some(text) => {
-                let day = Day::parse(text).map(Day::start);
-                day.or_else(|| Timestamp::parse(text)).ok_or_else(|| unreadable("from", text))?
-            }
-        };
+        let (from, to) = bounds(from, to)?;
+        Self::between(from, to, now)
+    }
+
+    /// The same for bounds that are moments already; `to` does not belong to it.
+    ///
+    /// # Errors
+    /// The period would be empty.
+    pub fn between(from: Option<Timestamp>, to: Option<Timestamp>, now: Timestamp) -> Result<Self, String> {
+        let to = to.unwrap_or_else(|| Day::of(now).plus(1).start());
+        let from = from.unwrap_or_else(|| to + Micros::new(-USUAL_DAYS * LENGTH));
         if from >= to {
             return Err(format!("from ({from}) must lie before to ({to})"));
         }
@@ -88,12 +85,32 @@ impl Period {
     /// # Errors
     /// As [`Period::read`].
     pub fn read_or_all(from: Option<&str>, to: Option<&str>, now: Timestamp) -> Result<Self, String> {
+        let (from, to) = bounds(from, to)?;
+        Self::between_or_all(from, to, now)
+    }
+
+    /// The same for bounds that are moments already.
+    ///
+    /// # Errors
+    /// As [`Period::between`].
+    pub fn between_or_all(from: Option<Timestamp>, to: Option<Timestamp>, now: Timestamp) -> Result<Self, String> {
         match (from, to) {
             (None, None) => Ok(Self::ALL),
-            (None, Some(_)) => Ok(Self { from: Self::ALL.from, ..Self::read(None, to, now)? }),
-            _ => Self::read(from, to, now),
+            (None, Some(_)) => Ok(Self { from: Self::ALL.from, ..Self::between(None, to, now)? }),
+            _ => Self::between(from, to, now),
         }
     }
+}
+
+/// The first moment, and the first moment after it, of what two texts name.
+fn bounds(from: Option<&str>, to: Option<&str>) -> Result<(Option<Timestamp>, Option<Timestamp>), String> {
+    let read = |name: &str, text: &str, of_day: fn(Day) -> Timestamp| {
+        let day = Day::parse(text).map(of_day);
+        day.or_else(|| Timestamp::parse(text)).ok_or_else(|| unreadable(name, text))
+    };
+    let to = to.map(|text| read("to", text, |day| day.plus(1).start())).transpose()?;
+    let from = from.map(|text| read("from", text, Day::start)).transpose()?;
+    Ok((from, to))
 }
 
 fn unreadable(name: &str, text: &str) -> String {

@@ -22,9 +22,9 @@ const DEFAULT_LIMIT: usize = 50;
 const LARGEST_LIMIT: usize = 500;
 
 /// A delivery as answers show it.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+pub struct Shown {
     #[serde(rename = "_id")]
     id: String,
     receiver_id: String,

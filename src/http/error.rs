@@ -20,7 +20,13 @@ pub(super) struct ApiError {
     details: Option<Value>,
     /// After how many seconds another try may help.
     retry_after: Option<u16>,
+    /// The outage that it is for.
+    outage: Option<StoreError>,
 }
+
+/// Beside an answer: the outage that it is for, to be told in the log by who knows what was told of it before.
+#[derive(Debug, Clone)]
+pub(super) struct Outage(pub(super) StoreError);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,7 +41,7 @@ struct Shape<'a> {
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), details: None, retry_after: None }
+        Self { status, code, message: message.into(), details: None, retry_after: None, outage: None }
     }
 
     /// 400: something about the request can't be right.
@@ -146,8 +152,8 @@ impl From<StoreError> for ApiError {
             return Self::unavailable(error.to_string(), BUSY_SECONDS);
         }
         if error.is_outage() {
-            tracing::warn!(%error, "a request could not be served");
-            return Self::unavailable(error.to_string(), OUTAGE_SECONDS);
+            let told = Self::unavailable(error.to_string(), OUTAGE_SECONDS);
+            return Self { outage: Some(error), ..told };
         }
         tracing::error!(%error, "a request failed in the store");
         // What the database said may quote data; whoever runs this server finds it in the log.
@@ -171,6 +177,9 @@ impl IntoResponse for ApiError {
             details: self.details.as_ref(),
         };
         let mut response = (self.status, Json(shape)).into_response();
+        if let Some(outage) = self.outage {
+            response.extensions_mut().insert(Outage(outage));
+        }
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

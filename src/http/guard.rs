@@ -12,7 +12,8 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use tracing::Instrument as _;
 
-use super::error::ApiError;
+use super::Api;
+use super::error::{ApiError, Outage};
 use crate::clock::stopwatch;
 
 /// Traces the request, without anything that it holds, and answers panics as errors.
@@ -28,6 +29,15 @@ pub(super) async fn watch(request: Request, next: Next) -> Response {
     });
     let latency_us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
     tracing::debug!(parent: &span, status = response.status().as_u16(), latency_us, "answered");
+    response
+}
+
+/// Has an outage of the database that a request ran into told in the log, unless it was.
+pub(super) async fn tell_outages(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if let Some(Outage(error)) = response.extensions_mut().remove() {
+        api.store.tell_trouble("answering requests", &error, api.clock.now());
+    }
     response
 }
 

@@ -63,7 +63,8 @@ impl Shown {
     }
 }
 
-/// The section as given, with the fields that readers insist on in a form that they can read.
+/// The section as given, with the fields that readers insist on in a form that they can read. What is saved is checked; judges from
+/// before it was may hold anything.
 pub(super) fn offline(mut given: Map<String, Value>) -> Map<String, Value> {
     let requests = given.get("numberOfRequests").and_then(whole).filter(|count| *count > 0).unwrap_or(1);
     let is_default = given.get("isDefault").and_then(Value::as_bool).unwrap_or(false);

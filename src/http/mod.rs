@@ -71,8 +71,10 @@ use crate::store::Store;
 use crate::worker::Deliverer;
 use crate::worker::Worker;
 
+pub use deliveries::Shown as ShownDelivery;
 pub use openapi::document;
 pub use rates::Rates;
+pub use receivers::Shown as ShownReceiver;
 pub use resweeps::Shown as ShownResweep;
 pub use routes::{Route, router, routes};
 pub use run_wire::RunDetail;

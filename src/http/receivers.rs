@@ -25,9 +25,9 @@ use crate::domain::time::Timestamp;
 use crate::store::{Place, ReceiverRow};
 
 /// A receiver as answers show it.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+pub struct Shown {
     #[serde(rename = "_id")]
     id: String,
     name: String,
@@ -55,7 +55,8 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(row: ReceiverRow, now: Timestamp) -> Self {
+    /// A receiver as it stands now.
+    pub fn of(row: ReceiverRow, now: Timestamp) -> Self {
         Self {
             id: row.id,
             circuit: Circuit::of(row.failures, row.due_at, now),

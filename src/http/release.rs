@@ -11,6 +11,7 @@ use super::auth::Caller;
 use super::error::ApiError;
 use super::request::Id;
 use crate::domain::ids::SessionId;
+use crate::store::Released as End;
 
 /// What became of it.
 #[derive(Serialize)]
@@ -21,13 +22,17 @@ pub(super) struct Released {
     released: bool,
 }
 
-/// Releases a session of the caller's project; one that is not quarantined stays as it is.
+/// Releases a session of the caller's project; one that is there and not quarantined stays as it is.
 pub(super) async fn session(
     State(api): State<Arc<Api>>,
     Caller(project): Caller,
     Id(id): Id,
 ) -> Result<Json<Released>, ApiError> {
     let session_id = SessionId::trusted(id);
-    let released = api.store.release_session(&project, &session_id, api.clock.now()).await?;
+    let released = match api.store.release_session(&project, &session_id, api.clock.now()).await? {
+        End::GoesOn => true,
+        End::NotHeld => false,
+        End::Unknown => return Err(ApiError::not_found("Session not found")),
+    };
     Ok(Json(Released { session_id, released }))
 }

@@ -274,6 +274,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .merge(untimed().router)
         .fallback(async || ApiError::not_found("Not found"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(from_fn_with_state(Arc::clone(&api), guard::tell_outages))
         .layer(from_fn(guard::watch))
         .with_state(api)
 }

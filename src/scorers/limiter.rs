@@ -40,7 +40,7 @@ const LONGEST_QUIET: Duration = Duration::from_hours(1);
 /// How long others wait for the one call that tries an open circuit.
 const TRIAL: Duration = Duration::from_secs(5);
 /// How often a model that fails for good is told of at the most: each session that it is asked about fails alike.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
+const TOLD_EVERY: Duration = Duration::from_mins(10);
 
 /// The lanes of one endpoint, one a model.
 pub(super) struct Limiter {
@@ -148,7 +148,7 @@ impl Lane {
     /// should know, since a wrong name of a model looks like this.
     pub(super) fn failed_for_good(&self, why: &str) {
         if self.state().may_tell(self.began.elapsed()) {
-            tracing::warn!(model = %self.model, why, "judging fails for good: verdicts are composed without the judges of this model; told once a minute");
+            tracing::warn!(model = %self.model, why, "judging fails for good: verdicts are composed without the judges of this model; see judge.model and judge.base_url; told again every 10 minutes while it lasts");
         }
     }
 
@@ -172,7 +172,10 @@ impl Lane {
 impl Pass<'_> {
     /// The endpoint is there and takes the key, whatever it answered.
     pub(super) fn answered(self) {
-        self.lane.state().answered();
+        let was_open = self.lane.state().answered();
+        if was_open {
+            tracing::info!(model = %self.lane.model, "the judge endpoint answers again; sessions that waited for it go on");
+        }
     }
 
     /// The key was not accepted, as `why` says: answers how long the circuit is open now.
@@ -247,10 +250,11 @@ impl State {
         may
     }
 
-    fn answered(&mut self) {
+    /// Answers whether the circuit was open.
+    fn answered(&mut self) -> bool {
         self.failures = 0;
         self.openings = 0;
-        self.open_until = None;
+        self.open_until.take().is_some()
     }
 
     fn gave_up(&mut self, now: Duration, limits: Limits) {
@@ -342,7 +346,10 @@ mod tests {
     #[test]
     fn failures_for_good_are_told_once_a_minute() {
         let mut state = State::default();
-        assert_eq!([0, 1, 59, 60, 61, 120].map(|now| state.may_tell(at(now))), [true, false, false, true, false, true]);
+        assert_eq!(
+            [0, 1, 599, 600, 601, 1_200].map(|now| state.may_tell(at(now))),
+            [true, false, false, true, false, true]
+        );
     }
 
     #[test]

@@ -68,6 +68,11 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
                 Self::Corrupt(error.to_string())
             }
+            // Something else answers at that address; where in the driver that was found out helps nobody.
+            sqlx::Error::Protocol(said) => {
+                let said = said.split(" (sqlx").next().unwrap_or_default();
+                Self::Unreachable(format!("what answers there does not speak as a database does: {said}"))
+            }
             sqlx::Error::Configuration(_) => Self::BadUrl(error.to_string()),
             _ => Self::Refused(error.to_string()),
         }
@@ -105,8 +110,9 @@ fn classify(answer: &dyn DatabaseError) -> StoreError {
     match code.parse::<i32>().map(|code| code & 0xff) {
         Ok(5 | 6) => StoreError::Conflict(text),
         Ok(8) => StoreError::ReadOnly(text),
+        Ok(10) => StoreError::Unreachable(format!("{text}: its disk fails or is full, or a quota is used up")),
         // 26: the file is something else than a database.
-        Ok(10 | 14 | 26) => StoreError::Unreachable(text),
+        Ok(14 | 26) => StoreError::Unreachable(text),
         Ok(11) => StoreError::Corrupt(text),
         Ok(13) => StoreError::Full(text),
         _ => StoreError::Refused(text),

@@ -26,6 +26,7 @@ mod latest;
 mod lease;
 mod ledger;
 mod lite;
+mod outage;
 mod outbox;
 mod place;
 mod plan;
@@ -96,6 +97,7 @@ pub use profiles::{Profile, WantedProfile};
 pub use projects::{DEFAULT_PROJECT, Project};
 pub use prune::{Pruned, Retention, Walked};
 pub use purge::Purged;
+pub use quarantine::Released;
 pub use rail::RailEntry;
 pub use receivers::ReceiverRow;
 pub use recompose::{RecomposeEnd, RecomposeOrder};
@@ -140,6 +142,8 @@ pub struct Store {
     entropy: Arc<dyn Entropy>,
     /// The lane that was claimed from last: where the rotation goes on. Each process turns its own.
     last_lane: Arc<Mutex<lease::Lane>>,
+    /// What goes wrong now.
+    troubles: Arc<outage::Troubles>,
 }
 
 /// How many readers an SQLite file gets beside its one writer.
@@ -176,7 +180,7 @@ impl Store {
         } else {
             return Err(StoreError::BadUrl("must begin with sqlite:// or postgres://".to_owned()));
         };
-        Ok(Self { db, entropy, last_lane: Arc::default() })
+        Ok(Self { db, entropy, last_lane: Arc::default(), troubles: Arc::default() })
     }
 
     /// Closes all connections, once those in use are given back.

@@ -16,6 +16,7 @@ use crate::entropy::Entropy;
 
 statements! {
     ONE = "SELECT since, reason FROM quarantines WHERE project_id = $1 AND session_id = $2 AND since IS NOT NULL";
+    THERE = "SELECT 1 FROM sessions WHERE project_id = $1 AND session_id = $2";
     ARM = "UPDATE sessions SET check_at = $3 WHERE project_id = $1 AND session_id = $2";
     RELEASE = "UPDATE quarantines SET since = NULL, turns_before = s.turns + s.rootless, spans_before = s.spans
         FROM sessions s WHERE quarantines.project_id = $1 AND quarantines.session_id = $2
@@ -31,30 +32,41 @@ statements! {
     }
 }
 
+/// What became of a session that was to be released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Released {
+    /// It was held, and goes on.
+    GoesOn,
+    /// It was not held, and stays as it is.
+    NotHeld,
+    /// The project has no such session.
+    Unknown,
+}
+
 impl Store {
-    /// Lets a quarantined session go on: it is looked at again at once, and may grow by the limits once more. Answers whether
-    /// it was held.
+    /// Lets a quarantined session go on: it is looked at again at once, and may grow by the limits once more.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn release_session(&self, project: &ProjectId, session: &SessionId, now: Timestamp) -> Result<bool> {
+    pub async fn release_session(&self, project: &ProjectId, session: &SessionId, now: Timestamp) -> Result<Released> {
         retrying!(self.release_session_once(project, session, now))
     }
 
-    async fn release_session_once(&self, project: &ProjectId, session: &SessionId, now: Timestamp) -> Result<bool> {
+    async fn release_session_once(&self, project: &ProjectId, session: &SessionId, now: Timestamp) -> Result<Released> {
         let mut tx = self.db.write().await?;
         // The session's row first, as planning has it.
         // Nothing is locked for nothing: a planner passes over locked sessions, and a lock may outlast its transaction's drop.
         if of_session(&mut tx, project, session).await?.is_none() {
-            return Ok(false);
+            let is_there = tx.fetch_one(&THERE, args![project, session]).await?.is_some();
+            return Ok(if is_there { Released::NotHeld } else { Released::Unknown });
         }
         tx.execute(&ARM, args![project, session, now]).await?;
         if tx.execute(&RELEASE, args![project, session]).await? == 0 {
             tx.rollback().await?;
-            return Ok(false);
+            return Ok(Released::NotHeld);
         }
         tx.commit().await?;
-        Ok(true)
+        Ok(Released::GoesOn)
     }
 }
 

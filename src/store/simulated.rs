@@ -22,7 +22,7 @@ impl Store {
 
     /// The same database as another process sees it: its own ids, its own place in the rotation of lanes.
     pub(crate) fn of_process(&self, entropy: Arc<dyn Entropy>) -> Self {
-        Self { db: self.db.clone(), entropy, last_lane: Arc::default() }
+        Self { db: self.db.clone(), entropy, last_lane: Arc::default(), troubles: Arc::default() }
     }
 
     /// Empties every table.

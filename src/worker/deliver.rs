@@ -84,8 +84,9 @@ impl Deliverer {
         let mut under_way = JoinSet::new();
         let mut upkeep = tokio::time::interval(UPKEEP);
         while !cancel.is_cancelled() {
-            if let Err(error) = self.start(&mut under_way, &cancel).await {
-                tracing::warn!(%error, "deliveries can't be looked for; the next look tries again");
+            match self.start(&mut under_way, &cancel).await {
+                Ok(()) => self.store.tell_well(self.clock.now()),
+                Err(error) => self.store.tell_trouble("looking for deliveries", &error, self.clock.now()),
             }
             tokio::select! {
                 () = cancel.cancelled() => {}
@@ -124,10 +125,8 @@ impl Deliverer {
         for receiver in self.store.claim_receivers(places, now, now + self.settings.lease).await? {
             let (this, cancel) = (Arc::clone(self), cancel.clone());
             under_way.spawn(async move {
-                let (project, id) = (receiver.project.clone(), receiver.id.clone());
                 if let Err(error) = this.serve(receiver, &cancel).await {
-                    tracing::warn!(%project, receiver = %id, %error,
-                        "a delivery can't be recorded; it is sent again once the receiver's lease is over");
+                    this.store.tell_trouble("recording deliveries", &error, this.clock.now());
                 }
             });
         }
@@ -200,7 +199,7 @@ impl Deliverer {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "old deliveries can't be forgotten; it is tried again later");
+                    self.store.tell_trouble("forgetting old deliveries", &error, self.clock.now());
                     return;
                 }
             }
@@ -215,12 +214,15 @@ fn tell(receiver: &HeldReceiver, owed: &Owed, heard: &Heard, next: Next, settled
         tracing::debug!(%project, receiver = %id, "another worker took the receiver over, or it was deleted");
         return;
     }
+    let opened = |failures| Circuit::of(failures, None, owed.created_at) != Circuit::Closed;
     match next {
+        Next::Delivered if opened(receiver.failures) => {
+            tracing::info!(%project, receiver = %id, name, "a receiver takes deliveries again");
+        }
         Next::Delivered => {}
         Next::Dead(_) => tracing::warn!(%project, receiver = %id, name, delivery = %owed.id, why,
             "a delivery was given up; `afterword deliveries redeliver` sends it once more"),
         Next::Again(_) => {
-            let opened = |failures| Circuit::of(failures, None, owed.created_at) != Circuit::Closed;
             if opened(receiver.failures + 1) && !opened(receiver.failures) {
                 tracing::warn!(%project, receiver = %id, name, why,
                     "a receiver fails again and again and is tried more and more seldom; see its address");

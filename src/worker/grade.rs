@@ -112,7 +112,7 @@ impl Worker {
                 ticks.tick().await;
                 let until = self.clock.now() + self.settings.lease;
                 if let Err(error) = self.store.renew_rows(lease, until).await {
-                    tracing::warn!(run = bench.run.id, %error, "the lease of rows in judgement can't be renewed");
+                    self.store.tell_trouble("renewing the lease of a run's rows", &error, self.clock.now());
                 }
             }
         };

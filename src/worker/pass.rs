@@ -429,7 +429,7 @@ impl Worker {
         }
         let until = self.clock.now() + self.settings.lease;
         if let Err(error) = self.store.renew(&claims, until).await {
-            tracing::warn!(%error, "leases can't be renewed; sessions in work may be judged by another worker too");
+            self.store.tell_trouble("renewing leases", &error, self.clock.now());
         }
     }
 }

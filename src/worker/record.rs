@@ -101,7 +101,7 @@ impl Task {
         loop {
             match self.store.record(ends, self.clock.now(), self.settings.retry.max_attempts).await {
                 Err(error) if error.is_outage() && since.elapsed() + wait < patience => {
-                    tracing::warn!(sessions = ends.len(), %error, "verdicts can't be recorded yet; trying again");
+                    self.store.tell_trouble("recording verdicts", &error, self.clock.now());
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(Duration::from_secs(5));
                 }
@@ -112,7 +112,11 @@ impl Task {
 
     /// What can't be recorded counts as an error of our own: tried again later, and given up in the end.
     async fn give_back(&self, end: SessionEnd, error: &StoreError) -> Option<Recorded> {
-        tracing::error!(project = %end.claim.project, session = %end.claim.session.bare(), %error, "a verdict can't be recorded");
+        if error.is_outage() {
+            self.store.tell_trouble("recording verdicts", error, self.clock.now());
+        } else {
+            tracing::error!(project = %end.claim.project, session = %end.claim.session.bare(), %error, "a verdict can't be recorded");
+        }
         let now = self.clock.now();
         let until = now + self.settings.retry.errors.after(1, self.entropy.unit());
         let tries = end.tries.into_iter().map(|attempt| Try {

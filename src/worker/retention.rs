@@ -29,7 +29,7 @@ pub(super) async fn run(worker: &Worker, cancel: &CancellationToken) {
             Ok(pruned) => {
                 tracing::info!(sessions = pruned.sessions, verdicts = pruned.verdicts, "pruned what is past retention");
             }
-            Err(error) => tracing::warn!(%error, "pruning stopped; it goes on within an hour"),
+            Err(error) => worker.store.tell_trouble("pruning", &error, worker.clock.now()),
         }
         tokio::select! {
             () = cancel.cancelled() => return,

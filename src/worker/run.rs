@@ -20,7 +20,8 @@ const UPKEEP: Duration = Duration::from_mins(1);
 /// Planning and judging are two loops: judges are slow, and what becomes quiet meanwhile must not wait for them.
 pub async fn run(worker: Arc<Worker>, schedule: Schedule, cancel: CancellationToken) {
     if let Err(error) = worker.store.forget_blocks().await {
-        tracing::warn!(%error, "what earlier processes learned of budgets and endpoints can't be forgotten; it holds until it is over");
+        let doing = "forgetting what earlier processes learned of budgets and endpoints";
+        worker.store.tell_trouble(doing, &error, worker.clock.now());
     }
     if schedule.is_off() {
         tokio::join!(keep_up(&worker, &cancel), retention::run(&worker, &cancel));
@@ -56,8 +57,12 @@ async fn plan_on_schedule(worker: &Worker, schedule: &Schedule, due: &Notify, ca
                 tracing::debug!(looked_at = report.looked_at, wanted = report.wanted, "planned");
             }
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "planning failed; the next tick tries again"),
+            Err(error) => {
+                worker.store.tell_trouble("planning", &error, worker.clock.now());
+                continue;
+            }
         }
+        worker.store.tell_well(worker.clock.now());
     }
     worker.vitals.planning.rest();
 }
@@ -92,7 +97,7 @@ async fn judge_when_due(worker: &Arc<Worker>, due: &Notify, cancel: &Cancellatio
                 "sessions judged"
             ),
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "judging stopped; the next tick goes on"),
+            Err(error) => worker.store.tell_trouble("judging", &error, worker.clock.now()),
         }
     }
 }
@@ -111,7 +116,7 @@ async fn keep_up(worker: &Worker, cancel: &CancellationToken) {
             Ok(mended) => {
                 tracing::info!(sessions = mended, "alarms were far ahead, the clock was set back: they are due now");
             }
-            Err(error) => tracing::warn!(%error, "alarms can't be looked over; the next minute tries again"),
+            Err(error) => worker.store.tell_trouble("looking over alarms", &error, worker.clock.now()),
         }
     }
 }

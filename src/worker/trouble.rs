@@ -96,7 +96,7 @@ impl Worker {
     fn heed(&self, key: &(&'static str, ProjectId, GroupId), told: Result<(), StoreError>) {
         if let Err(error) = told {
             self.told_lately.forget(key);
-            tracing::warn!(%error, "troubles with judging can't be written down; the next try does it");
+            self.store.tell_trouble("writing down troubles with judging", &error, self.clock.now());
         }
     }
 }

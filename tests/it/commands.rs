@@ -80,6 +80,8 @@ fn a_configuration_with_unknown_keys_or_bad_values_is_refused_by_name() {
         ("AFTERWORD__SWEEP__MAX_ATTEMPTS", "many", "sweep.max_attempts: is \"many\""),
         ("AFTERWORD__SERVER__LISTEN", "nowhere", "server.listen: is \"nowhere\""),
         ("AFTERWORD__SERVER__NAME", "x", "AFTERWORD__SERVER__NAME: sets nothing"),
+        ("AFTERWORD_SWEEP__LEASE", "5m", "AFTERWORD_SWEEP__LEASE: sets nothing"),
+        ("AFTERWORD_SWEEP__LEASE", "5m", "did you mean AFTERWORD__SWEEP__LEASE?"),
         ("AFTERWORD__JUDGE__MODEL", "m", "judge.base_url: must say where the model is asked"),
     ] {
         let ended = program.run_with(&[(name, value)], ["migrate"]).with_code(3);
@@ -198,7 +200,12 @@ async fn a_group_is_named_by_its_name_too_where_only_one_has_it() {
     assert!(several.err.contains("name one by its id") && several.err.contains(ids[2].as_str()), "{}", several.err);
     for command in [&["pause", "Nobody"][..], &["explain", "one", "--group", "Nobody"]] {
         let none = program.run(command).with_code(1);
-        assert!(none.err.contains("project Default has no scorer group"), "{}", none.err);
+        assert!(
+            none.err.contains("there is no scorer group with the id or name \"Nobody\"")
+                && none.err.contains("it has \""),
+            "{}",
+            none.err
+        );
     }
 }
 

@@ -125,7 +125,7 @@ async fn what_can_t_be_evaluated_is_told_before_anything_is_asked() {
     let other = program
         .run(["eval", "--dataset", "cases.jsonl", "--group", "Nobody", "--endpoint", "http://127.0.0.1:9"])
         .with_code(1);
-    assert!(other.err.contains("no scorer group \"Nobody\""), "{}", other.err);
+    assert!(other.err.contains("no scorer group with the id or name \"Nobody\""), "{}", other.err);
     program.run(["eval", "--dataset", "cases.jsonl", "--group", "Bar"]).with_code(2);
     for wrong in [&["--endpoint", "nowhere"][..], &["--answers", "all.jsonl", "--tolerance", "1"]] {
         program.run([&["eval", "--dataset", "cases.jsonl", "--group", "Bar"], wrong].concat()).with_code(2);
@@ -252,4 +252,41 @@ async fn killed(program: Program) {
     }
     let unanswered = BTreeMap::from([("second".to_owned(), ROWS / 2)]);
     assert_eq!(asked, unanswered, "only what had no answer when the process died is asked again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_a_signal_stops_waits_for_judges_no_longer_than_the_grace_and_says_how_to_go_on() {
+    let program = Program::on_sqlite();
+    let judge = Judge::start(|_| Reply::After(Duration::from_hours(1), Box::new(Reply::Rating(8.0))));
+    group(&program, &["polite"]).await;
+    program.file("cases.jsonl", "{\"query\": \"a\"}\n");
+    program.file("answers.jsonl", "{\"answer\": \"b\"}\n");
+    let running = tokio::process::Command::new(env!("CARGO_BIN_EXE_afterword"))
+        .args(["eval", "--dataset", "cases.jsonl", "--group", "Bar", "--answers", "answers.jsonl"])
+        .current_dir(program.folder())
+        .envs([
+            ("AFTERWORD__JUDGE__BASE_URL", judge.base_url()),
+            ("AFTERWORD__JUDGE__MODEL", "stub"),
+            ("AFTERWORD__JUDGE__TIMEOUT", "30m"),
+            ("AFTERWORD__SWEEP__LEASE", "1h"),
+            ("AFTERWORD__SHUTDOWN__GRACE", "0s"),
+            ("AFTERWORD__DATABASE__URL", program.url()),
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let asked = async {
+        while judge.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.expect("the judge is asked");
+    let process = running.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    let ended = tokio::time::timeout(PATIENCE, running.wait_with_output()).await.expect("it ends").unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("interrupted; go on with --resume "), "{told}");
 }

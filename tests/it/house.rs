@@ -134,6 +134,29 @@ fn every_setting_is_read_by_the_wiring_and_explained() {
     }
 }
 
+/// Every name in a text that begins as our variables do and is no setting's.
+fn variables_beside_settings(text: &str) -> impl Iterator<Item = &str> {
+    let ends = |char: char| !char.is_ascii_uppercase() && char != '_';
+    text.match_indices("AFTERWORD_").filter_map(move |(place, found)| {
+        let rest = &text[place..];
+        let name = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        (name.len() > found.len() && !name.starts_with("AFTERWORD__")).then_some(name)
+    })
+}
+
+#[test]
+fn every_variable_that_is_no_setting_is_listed_where_the_mistyped_ones_are_refused() {
+    let told_as_wrong = ["src/config/variables.rs", "src/config/tests.rs", "tests/it/commands.rs", "CHANGELOG.md"];
+    let folders = ["src", "tests", "docs", "fuzz"].into_iter().flat_map(files);
+    let all = folders.chain(["README.md", "config.toml", "CHANGELOG.md", "build.rs"].map(str::to_owned));
+    for path in all.filter(|path| !told_as_wrong.contains(&path.as_str())) {
+        let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&path)) else { continue };
+        for name in variables_beside_settings(&text) {
+            assert!(afterword::config::BESIDE_SETTINGS.contains(&name), "{path} speaks of {name}");
+        }
+    }
+}
+
 #[test]
 fn the_configuration_that_is_printed_has_the_settings_and_defaults_of_the_file() {
     let program = crate::support::program::Program::on("sqlite://afterword.db".to_owned());

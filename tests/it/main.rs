@@ -19,6 +19,7 @@ mod house;
 mod http;
 mod import;
 mod judging;
+mod operator;
 mod otel;
 mod real_model;
 mod recipes;

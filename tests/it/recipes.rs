@@ -92,12 +92,14 @@ async fn a_group_s_figures_are_printed_and_its_past_follows_a_changed_recipe() {
     assert_eq!((&after["samples"], &after["mean"]), (&json!(2), &json!(5.0)), "one verdict a session");
 
     for (args, part) in [
-        (["summary", "--group", "nobody"], "no group with the id or name \"nobody\""),
-        (["recompose", "--group", "nobody"], "no group with the id or name \"nobody\""),
+        (["summary", "--group", "nobody"], "no scorer group with the id or name \"nobody\""),
+        (["recompose", "--group", "nobody"], "no scorer group with the id or name \"nobody\""),
     ] {
         assert!(program.run(args).with_code(1).err.contains(part));
     }
     let ended = program.run(["summary", "--group", id, "--project", "none"]).with_code(1);
     assert!(ended.err.contains("there is no project \"none\""), "{}", ended.err);
-    assert!(program.run(["summary", "--group", id, "--from", "x"]).with_code(1).err.contains("from must be a day"));
+    assert!(program.run(["summary", "--group", id, "--from", "x"]).with_code(2).err.contains("must be a day"));
+    let read_lately = read(&["summary", "--group", id, "--from", "36500d", "--json"]);
+    assert_eq!(read_lately["samples"], json!(2), "days back count from now");
 }

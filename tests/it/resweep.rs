@@ -83,6 +83,7 @@ async fn sessions_are_counted_judged_again_and_told() {
 #[tokio::test]
 async fn what_can_t_be_ordered_is_told() {
     let program = Program::on_sqlite();
+    program.run(["migrate"]).with_code(0);
     program.run(["resweep", "--group", "g"]).with_code(2);
     program.run(["resweep", "--group", "g", "--reason", "r", "--mode", "some"]).with_code(2);
     let ended = program.run(["resweep", "--group", "g", "--reason", "r"]).with_code(1);
@@ -91,7 +92,11 @@ async fn what_can_t_be_ordered_is_told() {
     store.project_named("Default", Timestamp::EARLIEST).await.unwrap();
     store.close().await;
     let ended = program.run(["resweep", "--group", "g", "--reason", "r"]).with_code(1);
-    assert!(ended.err.contains("Scorer group not found"), "{}", ended.err);
-    let ended = program.run(["resweep", "--group", "g", "--reason", "r", "--from", "monday"]).with_code(1);
-    assert!(ended.err.contains("from must be a time like"), "{}", ended.err);
+    assert!(
+        ended.err.contains("there is no scorer group with the id or name \"g\" in that project; it has none"),
+        "{}",
+        ended.err
+    );
+    let ended = program.run(["resweep", "--group", "g", "--reason", "r", "--from", "monday"]).with_code(2);
+    assert!(ended.err.contains("must be a day"), "{}", ended.err);
 }

@@ -10,7 +10,7 @@ mod report;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ use super::terminal::Style;
 use crate::app::App;
 use crate::clock::Clock as _;
 use crate::domain::dataset::{Checks, RunOrder, RunRow, RunState, Submission};
-use crate::domain::ids::{GroupId, ProjectId};
+use crate::domain::ids::ProjectId;
 use crate::http::{MOST_ROWS, RunDetail, TOLERANCE};
 use crate::store::{SavedDataset, SavedRun};
 use crate::worker::{GateAnswer, GateOrder, Worker};
@@ -176,15 +176,7 @@ async fn ordered(
     args: &EvalArgs,
     dataset: &SavedDataset,
 ) -> anyhow::Result<SavedRun> {
-    let groups = app.store.groups(project).await?;
-    let by_id = groups.iter().find(|group| group.id.as_str() == args.group);
-    let named: Vec<_> = groups.iter().filter(|group| group.spec.name == args.group).collect();
-    let group: GroupId = match (by_id, named.as_slice()) {
-        (Some(group), _) => group.id.clone(),
-        (None, [one]) => one.id.clone(),
-        (None, []) => bail!("project {} has no scorer group \"{}\"", args.project, args.group),
-        (None, _) => bail!("several scorer groups are called \"{}\"; name one by its id", args.group),
-    };
+    let group = named::group(app, project, &args.group).await?.id;
     let order = RunOrder {
         dataset: dataset.id.clone(),
         group: Some(group),
@@ -249,6 +241,11 @@ impl Going<'_> {
         let mut rows = std::pin::pin!(rows.take_until(cancel.cancelled()).ready_chunks(MOST_ROWS));
         // Enough batches under way for judges never to wait for rows.
         let most = (2 * self.worker.judges().max_concurrency()).div_ceil(MOST_ROWS).max(4);
+        let grace = self.app.config.shutdown.grace.to_std();
+        let mut out_of_time = std::pin::pin!(async {
+            cancel.cancelled().await;
+            tokio::time::sleep(grace).await;
+        });
         let mut grading = FuturesUnordered::new();
         let mut is_through = false;
         while !is_through || !grading.is_empty() {
@@ -258,6 +255,7 @@ impl Going<'_> {
                     Some(chunk) => grading.push(self.submit(chunk.into_iter().collect::<anyhow::Result<Vec<_>>>()?)),
                 },
                 Some(graded) = grading.next(), if !grading.is_empty() => progress.add(graded?),
+                () = &mut out_of_time => break,
             }
         }
         ensure!(!cancel.is_cancelled(), "interrupted; go on with --resume {}", self.run.id);

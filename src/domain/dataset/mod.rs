@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::group::whole;
-use super::judge::JudgeSpec;
+use super::judge::{JudgeSpec, MOST_REQUESTS};
 use super::problems::Problems;
 
 pub use gate::{Baseline, Check, Checks, Gate, Measured, gate};
@@ -21,9 +21,6 @@ pub use statistics::{BreakdownRow, Statistics, breakdown};
 
 /// The most cases of one dataset.
 const MOST_CASES: usize = 10_000;
-
-/// The most times that each case is asked.
-const MOST_REQUESTS: i64 = 100;
 
 /// Everything about a dataset that people choose: the body as it was sent, without what is null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ pub use prompt::{Answer, Messages, Question};
 pub use reply::{Unreadable, read, schema};
 pub use scale::Scale;
 pub use spec::JudgeSpec;
+pub(crate) use spec::MOST_REQUESTS;
 
 /// What came of asking a judge: worth keeping, since it was paid for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

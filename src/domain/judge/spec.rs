@@ -7,12 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::prompt::same_label;
+use crate::domain::group::whole;
 use crate::domain::problems::Problems;
 use crate::domain::scorer::{JudgeOutput, Rubric};
 use crate::domain::transcript::ToolContext;
 
 /// The longest text of a rubric, in characters.
 const LONGEST_TEXT: usize = 20_000;
+/// The most times that a run asks each case.
+pub(crate) const MOST_REQUESTS: i64 = 100;
 /// The largest `offline` section, in bytes of JSON.
 const LARGEST_OFFLINE: usize = 500_000;
 
@@ -88,6 +91,7 @@ impl JudgeSpec {
         match patch.get("offline") {
             None | Some(Value::Null) => {}
             Some(Value::Object(patch)) => {
+                check_offline(patch, problems);
                 self.offline.extend(patch.clone());
                 let size = serde_json::to_string(&self.offline).map_or(usize::MAX, |json| json.len());
                 problems.unless(size <= LARGEST_OFFLINE, || {
@@ -98,6 +102,19 @@ impl JudgeSpec {
         }
         self
     }
+}
+
+/// Checks the fields of `offline` that readers insist on; whatever else is in it is kept as given.
+fn check_offline(patch: &Map<String, Value>, problems: &mut Problems) {
+    let given = |key: &str| patch.get(key).filter(|value| !value.is_null());
+    let requests = given("numberOfRequests");
+    let fits = |value: &Value| whole(value).is_some_and(|requests| (1..=MOST_REQUESTS).contains(&requests));
+    problems.unless(requests.is_none_or(fits), || {
+        format!("offline.numberOfRequests must be a whole number between 1 and {MOST_REQUESTS}")
+    });
+    problems.unless(given("isDefault").is_none_or(Value::is_boolean), || {
+        "offline.isDefault must be true or false".to_owned()
+    });
 }
 
 const NAME: &str = "name must be 1-200 characters";
@@ -258,6 +275,20 @@ mod tests {
         }
         assert_eq!(JudgeSpec::create(&json!({})).expect_err("problems").to_string(), NAME);
         assert!(JudgeSpec::create(&json!([])).is_err());
+    }
+
+    #[test]
+    fn a_number_of_requests_that_is_none_is_refused_by_name_and_never_read_as_one() {
+        for odd in [json!(0), json!(-1), json!(2.5), json!(101), json!("3"), json!("many"), json!([]), json!(true)] {
+            let body = json!({"name": "n", "offline": {"numberOfRequests": odd, "isDefault": "yes"}});
+            let text = JudgeSpec::create(&body).expect_err("problems").to_string();
+            let expected = "offline.numberOfRequests must be a whole number between 1 and 100; \
+                            offline.isDefault must be true or false";
+            assert_eq!(text, expected, "{body}");
+        }
+        for fine in [json!(1), json!(3.0), json!(100), json!(null)] {
+            made(&json!({"name": "n", "offline": {"numberOfRequests": fine}}));
+        }
     }
 
     #[test]

@@ -131,16 +131,21 @@ pub(super) const JUDGES: Resource = Resource {
         ("Settings", "{_id: id, name: text, description?: text, createdAt: time}"),
         (
             "NewSettings",
-            "RubricPatch & {name: text(1..200), description?: text(..2000)|null, numberOfRequests?: any, isDefault?: any, \
-             vectorSimilarity?: any, jaccardSimilarity?: any, bleuScore?: any, rougeScore?: any, sovereigntyIndex?: any, \
+            "RubricPatch & {name: text(1..200), description?: text(..2000)|null, numberOfRequests?: whole(1..100)|null, \
+             isDefault?: flag|null, vectorSimilarity?: any, jaccardSimilarity?: any, bleuScore?: any, rougeScore?: any, sovereigntyIndex?: any, \
              thresholds?: any, codeScorers?: any}",
         ),
         ("JudgeProfile", "Chosen & {profileId: id}"),
         ("Chosen", "Profile & {scopeMode: 'all'|'selected', agentIds: [text]}"),
         ("ChosenPatch", "ProfilePatch & {scopeMode?: 'all'|'selected', agentIds?: [text]}"),
         (
+            "OfflinePatch",
+            "{numberOfRequests?: whole(1..100)|null, isDefault?: flag|null, vectorSimilarity?: any, jaccardSimilarity?: any, \
+             bleuScore?: any, rougeScore?: any, sovereigntyIndex?: any, thresholds?: any, codeScorers?: any, status?: any}",
+        ),
+        (
             "JudgePatch",
-            "{name?: text(1..200), description?: text(..2000)|null, judge?: RubricPatch|null, offline?: object|null, online?: \
+            "{name?: text(1..200), description?: text(..2000)|null, judge?: RubricPatch|null, offline?: OfflinePatch|null, online?: \
              ChosenPatch|null}",
         ),
         (

@@ -92,7 +92,8 @@ pub(super) const SESSIONS: Resource = Resource {
             .asks("groupId?: id")
             .gives(&[(200, "{sessionId: id, groups: [Explanation]}")]),
         Doc::new("POST /agent-monitoring/sessions/{id}/release", "Let a quarantined session go on")
-            .gives(&[(200, "{sessionId: id, released: flag}")]),
+            .gives(&[(200, "{sessionId: id, released: flag}")])
+            .fails(&[404]),
         Doc::new("POST /agent-monitoring/session-sweep/run", "Judge what is due, now").gives(&[(200, "Swept")]),
         Doc::new("GET /agent-monitoring/backlog", "How much work waits for each group, why, and for how long")
             .gives(&[(200, "{groups: [Backlog]}")]),

@@ -204,10 +204,14 @@ async fn a_session_that_swallows_everything_is_quarantined_explained_and_release
     assert_eq!(server.caller.spans("default").await.len(), 3);
     assert!((metrics(&server).await["afterword_ingest_spans_total{fate=\"dropped\"}"] - 2.0).abs() < f64::EPSILON);
 
-    let (_, foreign) = server.stranger.press("/agent-monitoring/sessions/default/release").await;
-    assert_eq!(foreign, json!({"sessionId": "default", "released": false}));
+    let (status, foreign) = server.stranger.press("/agent-monitoring/sessions/default/release").await;
+    assert_eq!((status, &foreign["error"]), (404, &json!("Session not found")), "{foreign}");
+    let (status, _) = server.caller.press("/agent-monitoring/sessions/defualt/release").await;
+    assert_eq!(status, 404, "a typing mistake is no success");
     let (status, released) = server.caller.press("/agent-monitoring/sessions/default/release").await;
     assert_eq!((status, released), (200, json!({"sessionId": "default", "released": true})));
+    let (status, again) = server.caller.press("/agent-monitoring/sessions/default/release").await;
+    assert_eq!((status, again), (200, json!({"sessionId": "default", "released": false})));
     assert_eq!(server.caller.sweep().await, 1);
     server.caller.store(&span(4)).await;
     assert_eq!(server.caller.spans("default").await.len(), 4);

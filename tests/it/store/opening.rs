@@ -185,6 +185,24 @@ async fn a_server_or_folder_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_no_database_is_told_as_such() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://me@{}/x", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let error = open(&url).await.unwrap_err();
+    let told = error.to_string();
+    assert!(
+        matches!(error, StoreError::Unreachable(_)) && told.contains("does not speak as a database does"),
+        "{told}"
+    );
+    assert!(!told.contains("sqlx") && told.contains("database.url"), "{told}");
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_database_is_told_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("letter.txt");

@@ -3,7 +3,7 @@
 use afterword::domain::ids::{ProjectId, SessionId};
 use afterword::domain::merge::Fate;
 use afterword::domain::quarantine::Limits;
-use afterword::store::{PlanSettings, SignalFilter, SignalRow};
+use afterword::store::{PlanSettings, Released, SignalFilter, SignalRow};
 
 use super::contract;
 use super::ctx::{Ctx, PLAN, live, otlp, root};
@@ -28,7 +28,7 @@ async fn signals(ctx: &Ctx) -> Vec<SignalRow> {
 }
 
 async fn release(ctx: &Ctx, project: &ProjectId, session: &str) -> bool {
-    ctx.store.release_session(project, &SessionId::trusted(session), ctx.now()).await.unwrap()
+    ctx.store.release_session(project, &SessionId::trusted(session), ctx.now()).await.unwrap() == Released::GoesOn
 }
 
 async fn a_session_that_grew_beyond_a_limit_is_held_and_one_signal_a_project_tells_of_it(ctx: Ctx) {
