@@ -269,6 +269,7 @@ pub fn deliver_settings(config: &Config) -> DeliverSettings {
         },
         max_concurrency: deliveries.max_concurrency,
         lease: RECEIVER_LEASE,
+        turn: RECEIVER_TURN,
         keep: deliveries.keep,
         grace: config.shutdown.grace,
     }
@@ -277,6 +278,10 @@ pub fn deliver_settings(config: &Config) -> DeliverSettings {
 /// How long a receiver is held: well over the time that one attempt may take, and short, since it is what a receiver waits for
 /// after its worker died.
 const RECEIVER_LEASE: Micros = Micros::seconds(20);
+
+/// How long one receiver is sent to before the others have their turn: one that takes its time with each of thousands of deliveries
+/// would hold its place for hours.
+const RECEIVER_TURN: Micros = Micros::seconds(10);
 
 /// The code scorers of a configuration. Their workers are processes of this program.
 ///

@@ -17,7 +17,7 @@ use super::terminal::Style;
 use crate::app::App;
 use crate::clock::Clock as _;
 use crate::config::length;
-use crate::domain::access::{KeyState, Scopes};
+use crate::domain::access::{KeyState, LONGEST_OVERLAP, Scopes};
 use crate::domain::ids::ProjectId;
 use crate::domain::time::{Micros, Timestamp};
 use crate::store::{Key, KeyDraft, KeyRow};
@@ -74,8 +74,8 @@ pub struct KeyRotateArgs {
     /// The project the key belongs to
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT, value_parser = name)]
     pub project: String,
-    /// How long the old key goes on beside the new one, such as 1h; without this it ends at once
-    #[arg(long, value_name = "LENGTH", value_parser = span)]
+    /// How long the old key goes on beside the new one, such as 1h, at most 7d; without this it ends at once
+    #[arg(long, value_name = "LENGTH", value_parser = overlap)]
     pub overlap: Option<Micros>,
 }
 
@@ -96,6 +96,14 @@ fn scopes(text: &str) -> Result<Scopes, String> {
 fn span(text: &str) -> Result<Micros, String> {
     let length = length::parse(text).filter(|length| *length > Micros::ZERO && *length <= LONGEST);
     length.ok_or_else(|| "a whole number and ms, s, m, h or d, such as 12h or 90d; at most 36500d".to_owned())
+}
+
+fn overlap(text: &str) -> Result<Micros, String> {
+    let length = length::parse(text).filter(|length| *length > Micros::ZERO && *length <= LONGEST_OVERLAP);
+    length.ok_or_else(|| {
+        let days = LONGEST_OVERLAP.get() / 86_400_000_000;
+        format!("a whole number and ms, s, m, h or d, such as 1h; at most {days}d: until then whoever holds the old key has the new one")
+    })
 }
 
 /// The longest life of a key: a hundred years.

@@ -83,6 +83,9 @@ impl fmt::Display for Scopes {
     }
 }
 
+/// The longest that a key which was rotated goes on beside its successor: a week.
+pub const LONGEST_OVERLAP: Micros = Micros::seconds(7 * 86_400);
+
 /// Whether a key opens anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::address::{self, MASKED};
 use super::group::whole;
 use super::problems::{Problems, Reader};
 
@@ -83,6 +84,9 @@ impl AgentProfile {
         let listed =
             "a list of at most 20 texts of 1-2000 characters, webhook: followed by an http:// or https:// address";
         reader.set(&mut self.channels, "channels", listed, channels);
+        if reader.given("channels").is_some() && self.channels.iter().any(|channel| address::is_masked(channel)) {
+            reader.problems.add(format!("channels: an address {MASKED}"));
+        }
         reader.set(&mut self.retention_days, "retentionDays", "a whole number, 1-3650", |value| {
             whole(value).filter(|days| (1..=3_650).contains(days))
         });

@@ -26,7 +26,7 @@ pub struct Lane {
     pub oldest_due_at: Option<Timestamp>,
     /// Why they are left alone, where they are.
     pub block: Option<Block>,
-    /// Verdicts by the group within [`PACE`].
+    /// Verdicts by the group within [`PACE`], those left out that were composed anew.
     pub verdicts: i64,
 }
 

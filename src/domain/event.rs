@@ -11,7 +11,7 @@ use super::quarantine::Held;
 use super::redact;
 use super::signal::{self, Polarity, group_key};
 use super::time::{Micros, Timestamp};
-use super::verdict::Verdict;
+use super::verdict::{Verdict, Voice};
 
 /// What an event tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -117,6 +117,7 @@ impl Event {
             Standing::Below => (EventType::BelowThreshold, "below the"),
             Standing::Above => (EventType::Recovered, "back at or above the"),
         };
+        let who = if matches!(verdict.voice, Voice::Judge { .. }) { "Judge" } else { "Scorer group" };
         let subject = format!("{}/{}", group_key(verdict.group.as_str()), session.bare());
         Self {
             event_type,
@@ -125,7 +126,7 @@ impl Event {
             dedupe_key: format!("{}:{subject}:{}.{}:{}", event_type.as_str(), read.revision, read.round, now.micros()),
             subject,
             summary: format!(
-                "Scorer group \"{group_name}\" rated {} {rating:.1}/10 ({place} {threshold} threshold): {}",
+                "{who} \"{group_name}\" rated {} {rating:.1}/10 ({place} {threshold} threshold): {}",
                 session.named(),
                 composition.justification
             ),

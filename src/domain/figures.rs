@@ -63,13 +63,15 @@ impl Spread {
     }
 }
 
-fn hundredths(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
+/// A value to two decimals, half of the last rounded up. The first rounding takes away the noise of binary fractions: without it
+/// 1.025 would be 1.02.
+pub fn hundredths(value: f64) -> f64 {
+    ((value * 1e8).round() / 1e6).round() / 100.0
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a count of sessions")]
 pub(super) fn share(part: usize, whole: usize) -> Option<f64> {
-    (whole > 0).then(|| (part as f64 / whole as f64 * 1e4).round() / 1e4)
+    (whole > 0).then(|| ((part as f64 / whole as f64 * 1e10).round() / 1e6).round() / 1e4)
 }
 
 /// What one member said over many sessions. Numbers are goodness on the scale of ratings, 0-10.

@@ -93,3 +93,14 @@ fn a_line_is_broken_where_its_version_changed() {
     }
     assert_eq!((lines[0].kind, lines[1].kind), (None, Some(MemberKind::Judge)));
 }
+
+#[test]
+fn half_a_hundredth_is_rounded_up_whatever_binary_fractions_make_of_it() {
+    for (value, shown) in
+        [(1.025, 1.03_f64), (1.005, 1.01), (2.675, 2.68), (8.165, 8.17), (6.664_999, 6.66), (0.0, 0.0), (10.0, 10.0)]
+    {
+        assert_eq!(hundredths(value).to_bits(), shown.to_bits(), "{value}");
+    }
+    assert_eq!(Spread::of(&[1.0, 1.0, 1.0, 1.1]).mean, Some(1.03));
+    assert_eq!(share(115, 20_000), Some(0.0058));
+}

@@ -1,6 +1,7 @@
 //! Floor 0: what a verdict means. Pure rules and values: no I/O, no clock, no randomness, no logging.
 
 pub mod access;
+pub mod address;
 pub mod agent_profile;
 pub mod assessment;
 pub mod attach;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::address::{self, MASKED};
 use super::agent_profile::address_of;
 use super::event::{Event, EventType};
 use super::group::Severity;
@@ -145,6 +146,7 @@ impl ReceiverSpec {
         });
         if let Some(url) = reader.given("url") {
             match text(url, LONGEST_URL) {
+                Some(url) if address::is_masked(&url) => reader.problems.add(format!("url {MASKED}")),
                 Some(url) => self.url = url,
                 None => reader.problems.add(URL),
             }

@@ -43,7 +43,7 @@ enum Word {
 #[derive(Debug, Default)]
 struct Scorer {
     name: String,
-    sessions: BTreeMap<String, (Timestamp, Word)>,
+    sessions: BTreeMap<String, ((i64, Timestamp), Word)>,
 }
 
 /// Collects the latest verdicts of all groups.
@@ -53,12 +53,13 @@ pub struct Scorers {
 }
 
 impl Scorers {
-    /// Counts one session's latest verdict by one group, recorded at `at`.
+    /// Counts one session's latest verdict by one group: what revision it read, and when it was recorded. Of what a scorer said in
+    /// several groups that counts which read most; when it was recorded decides between equals alone.
     pub fn see(
         &mut self,
         group: (&str, &str),
         session: &str,
-        at: Timestamp,
+        at: (i64, Timestamp),
         rating: Option<f64>,
         members: &[MemberReport],
     ) {
@@ -74,7 +75,7 @@ impl Scorers {
         }
     }
 
-    fn word(&mut self, kind: &'static str, id: String, name: &str, session: &str, at: Timestamp, word: Word) {
+    fn word(&mut self, kind: &'static str, id: String, name: &str, session: &str, at: (i64, Timestamp), word: Word) {
         let scorer = self.scorers.entry((kind, id)).or_default();
         name.clone_into(&mut scorer.name);
         let place = scorer.sessions.entry(session.to_owned()).or_insert((at, word));
@@ -116,13 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn a_session_counts_once_per_scorer_by_what_was_recorded_last() {
+    fn a_session_counts_once_per_scorer_by_what_read_most_and_was_recorded_last() {
         let good = |goodness: f64| Outcome::Scored { goodness: Goodness::new(goodness).expect("a goodness") };
-        let at = Timestamp::from_micros;
+        let at = |recorded| (4, Timestamp::from_micros(recorded));
         let mut scorers = Scorers::default();
         scorers.see(("g", "G"), "s1", at(2), Some(8.0), &[said(good(0.2))]);
         scorers.see(("h", "H"), "s1", at(1), None, &[said(good(0.9))]);
         scorers.see(("h", "H"), "s2", at(3), Some(1.0), &[said(Outcome::failed("x"))]);
+        // What an older revision said is composed anew, later than everything else.
+        scorers.see(("h", "H"), "s1", (3, Timestamp::from_micros(9)), None, &[said(good(0.7))]);
         let figures = scorers.figures();
         let rows: Vec<_> = figures
             .iter()

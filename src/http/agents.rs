@@ -8,11 +8,12 @@ use axum::http::StatusCode;
 use serde::Serialize;
 
 use super::Api;
-use super::auth::Caller;
+use super::auth::{Caller, Holder};
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::{Asked, Id, named};
+use crate::domain::address::masked_channel;
 use crate::domain::agent_profile::AgentProfile;
 use crate::store::{AgentRow, Place, SavedProfile};
 
@@ -94,6 +95,16 @@ impl ShownProfile {
             updated_at: saved.updated_at.iso(),
         }
     }
+
+    /// As it is shown to `holder`: channels hold addresses.
+    fn to(mut self, holder: &Holder) -> Self {
+        if !holder.sees_addresses() {
+            for channel in &mut self.profile.channels {
+                *channel = masked_channel(channel);
+            }
+        }
+        self
+    }
 }
 
 /// A profile, or null where nobody said how the agent is watched.
@@ -105,11 +116,11 @@ pub(super) struct OneProfile {
 /// `GET /monitor/profiles/:agentId`.
 pub(super) async fn profile(
     State(api): State<Arc<Api>>,
-    Caller(project): Caller,
+    holder: Holder,
     Id(agent): Id,
 ) -> Result<Json<OneProfile>, ApiError> {
-    let saved = api.store.agent_profile(&project, &agent).await?;
-    Ok(Json(OneProfile { profile: saved.map(|saved| ShownProfile::of(agent, saved)) }))
+    let saved = api.store.agent_profile(&holder.key.project, &agent).await?;
+    Ok(Json(OneProfile { profile: saved.map(|saved| ShownProfile::of(agent, saved).to(&holder)) }))
 }
 
 /// `PUT /monitor/profiles/:agentId`: a sparse patch, of the defaults where nobody said anything before.

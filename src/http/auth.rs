@@ -38,6 +38,13 @@ pub(super) struct Holder {
     pub(super) now: Timestamp,
 }
 
+impl Holder {
+    /// Whether it is shown addresses whole, with whatever secret they hold: who may change them is.
+    pub(super) const fn sees_addresses(&self) -> bool {
+        self.key.scopes.has(Scope::Manage)
+    }
+}
+
 impl FromRequestParts<Arc<Api>> for Holder {
     type Rejection = ApiError;
 

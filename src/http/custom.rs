@@ -10,13 +10,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Api;
-use super::auth::Caller;
+use super::auth::{Caller, Holder};
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::{Asked, Id};
 use super::scorers::{self, EDIT_TRIES, Kind, Versions, Watched};
 use super::wire::number;
+use crate::domain::address::masked;
 use crate::domain::custom::{BuiltIn, Check, CustomSpec, Language};
 use crate::domain::group::Severity;
 use crate::domain::ids::ScorerId;
@@ -103,6 +104,11 @@ impl Shown {
         }
         shown
     }
+
+    /// As it is shown to `holder`.
+    fn to(self, holder: &Holder) -> Self {
+        if holder.sees_addresses() { self } else { Self { url: masked(&self.url), ..self } }
+    }
 }
 
 /// One custom scorer.
@@ -153,24 +159,18 @@ pub(super) async fn create(
 }
 
 /// `GET /agent-monitoring/custom-evaluators`: newest first.
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    Caller(project): Caller,
-    asked: Asked,
-) -> Result<Json<Many>, ApiError> {
-    let saved = api.store.scorers(&project, CUSTOM.member).await?;
+pub(super) async fn list(State(api): State<Arc<Api>>, holder: Holder, asked: Asked) -> Result<Json<Many>, ApiError> {
+    let project = &holder.key.project;
+    let saved = api.store.scorers(project, CUSTOM.member).await?;
     let (saved, next) = page::of(saved, &asked, scorers::place)?;
-    let saved = scorers::watching(&api, &project, CUSTOM, saved).await?;
-    Ok(Json(Many { evaluators: saved.into_iter().map(Shown::of).collect(), next }))
+    let saved = scorers::watching(&api, project, CUSTOM, saved).await?;
+    Ok(Json(Many { evaluators: saved.into_iter().map(|it| Shown::of(it).to(&holder)).collect(), next }))
 }
 
 /// `GET /agent-monitoring/custom-evaluators/:id`.
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    Caller(project): Caller,
-    Id(id): Id,
-) -> Result<Json<One>, ApiError> {
-    Ok(One::of(scorers::read_watching(&api, &project, CUSTOM, &id).await?))
+pub(super) async fn read(State(api): State<Arc<Api>>, holder: Holder, Id(id): Id) -> Result<Json<One>, ApiError> {
+    let saved = scorers::read_watching(&api, &holder.key.project, CUSTOM, &id).await?;
+    Ok(Json(One { evaluator: Shown::of(saved).to(&holder) }))
 }
 
 /// `PUT /agent-monitoring/custom-evaluators/:id`: a sparse patch.
@@ -205,11 +205,12 @@ pub(super) async fn remove(
 /// `GET /agent-monitoring/custom-evaluators/:id/versions`: newest first, a deleted one's too.
 pub(super) async fn versions(
     State(api): State<Arc<Api>>,
-    Caller(project): Caller,
+    holder: Holder,
     Id(id): Id,
     asked: Asked,
 ) -> Result<Json<Versions>, ApiError> {
-    scorers::versions(&api, &project, CUSTOM, &id, &asked).await
+    let Json(versions) = scorers::versions(&api, &holder.key.project, CUSTOM, &id, &asked).await?;
+    Ok(Json(if holder.sees_addresses() { versions } else { versions.with_masked_addresses() }))
 }
 
 /// `POST /agent-monitoring/custom-evaluators/dry-run`: always answers 200, whatever comes of it.

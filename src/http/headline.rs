@@ -23,19 +23,13 @@ pub(super) struct Headline {
 impl From<&RatedVerdict> for Headline {
     fn from(verdict: &RatedVerdict) -> Self {
         Self {
-            name: label(verdict),
+            name: verdict.label(),
             rating: number(verdict.rating),
             pass: verdict.pass,
             scorecard_score: verdict.scored.as_ref().map(|scored| number(scored.score)),
             band: verdict.scored.as_ref().map(|scored| scored.band.clone()),
         }
     }
-}
-
-/// Whose rating it is, as people read it.
-pub(super) fn label(verdict: &RatedVerdict) -> String {
-    let name = &verdict.group_name;
-    if verdict.is_judge { name.clone() } else { format!("{name} (group)") }
 }
 
 /// What a trace's row carries once something rated the trace.
@@ -57,7 +51,7 @@ impl TraceScore {
         let first = ratings.first()?;
         Some(Self {
             judge_rating: number(first.rating),
-            judge_name: label(first),
+            judge_name: first.label(),
             judge_checked_at: first.created_at.iso(),
             judge_scores: ratings.iter().map(Headline::from).collect(),
         })

@@ -15,14 +15,12 @@ use super::body::JsonBody;
 use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::{Asked, Id};
-use crate::domain::access::{KeyState, Scope, Scopes};
+use crate::domain::access::{KeyState, LONGEST_OVERLAP, Scope, Scopes};
 use crate::domain::group::whole;
 use crate::domain::problems::Problems;
 use crate::domain::time::{Micros, Timestamp};
 use crate::store::{Key, KeyDraft, KeyRow, Place};
 
-/// The longest that a rotated key goes on beside its successor: a week.
-const LONGEST_OVERLAP: i64 = 7 * 86_400;
 /// The most requests a minute that a limit can be.
 const MOST_REQUESTS: i64 = 10_000_000;
 
@@ -103,7 +101,7 @@ pub(super) async fn create(
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<One>), ApiError> {
     let draft = draft(&body, holder.now)?;
-    may_hand_out(&holder.key, draft.scopes, draft.expires_at)?;
+    may_hand_out(&holder.key, draft.scopes, draft.expires_at, draft.requests_per_minute)?;
     let key = api.store.draw_key(&holder.key.project, &draft, holder.now).await?;
     Ok((StatusCode::CREATED, Json(Shown::once(key, holder.now))))
 }
@@ -117,14 +115,18 @@ pub(super) async fn rotate(
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<One>), ApiError> {
     let overlap = match body.get("overlapSeconds").filter(|value| !value.is_null()) {
-        None => 0,
-        Some(value) => whole(value).filter(|seconds| (0..=LONGEST_OVERLAP).contains(seconds)).ok_or_else(|| {
-            ApiError::bad_request(format!("overlapSeconds must be a whole number, 0-{LONGEST_OVERLAP}"))
-        })?,
+        None => Micros::ZERO,
+        Some(value) => {
+            let read = whole(value).filter(|seconds| *seconds >= 0).map(Micros::seconds);
+            read.filter(|overlap| *overlap <= LONGEST_OVERLAP).ok_or_else(|| {
+                let most = LONGEST_OVERLAP.get() / 1_000_000;
+                ApiError::bad_request(format!("overlapSeconds must be a whole number, 0-{most}"))
+            })?
+        }
     };
     let old = find(&api, &holder, &id).await?;
-    may_hand_out(&holder.key, old.scopes, old.expires_at)?;
-    let key = api.store.rotate_key(&holder.key.project, &id, Micros::seconds(overlap), holder.now).await?;
+    may_hand_out(&holder.key, old.scopes, old.expires_at, old.requests_per_minute)?;
+    let key = api.store.rotate_key(&holder.key.project, &id, overlap, holder.now).await?;
     let key = key.ok_or_else(|| ApiError::conflict("This key is over already: make another"))?;
     Ok((StatusCode::CREATED, Json(Shown::once(key, holder.now))))
 }
@@ -151,10 +153,21 @@ fn unknown() -> ApiError {
     ApiError::not_found("API key not found")
 }
 
-/// A key hands out no more than it has: no other scope, and no longer life.
-fn may_hand_out(own: &KeyRow, scopes: Scopes, expires_at: Option<Timestamp>) -> Result<(), ApiError> {
+/// A key hands out no more than it has: no other scope, no longer life, and no higher rate where it is held to one of its own.
+fn may_hand_out(
+    own: &KeyRow,
+    scopes: Scopes,
+    expires_at: Option<Timestamp>,
+    rate: Option<u32>,
+) -> Result<(), ApiError> {
     if !own.scopes.cover(scopes) {
         let text = format!("This key can't give {scopes}: it has {} itself", own.scopes);
+        return Err(ApiError::forbidden(text));
+    }
+    if let Some(most) = own.requests_per_minute
+        && rate.is_none_or(|rate| rate > most)
+    {
+        let text = format!("This key may make {most} requests a minute, and can't make one without that limit");
         return Err(ApiError::forbidden(text));
     }
     match (own.expires_at, expires_at) {

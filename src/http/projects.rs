@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::{Asked, Id, named};
 use crate::domain::access::Scopes;
-use crate::store::{Place, Project};
+use crate::store::{KeyRow, Place, Project};
 
 /// A project as answers show it.
 #[derive(Serialize)]
@@ -66,7 +66,7 @@ pub(super) async fn list(State(api): State<Arc<Api>>, holder: Holder, asked: Ask
 }
 
 /// `POST /projects` with `{"name"}`: the answer shows the project's first key, once. It may do everything, so only a key that may
-/// do everything, without an end, makes one.
+/// do everything, without an end, makes one; it is held to the rate of the key that made it.
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
     holder: Holder,
@@ -76,7 +76,8 @@ pub(super) async fn create(
     if holder.key.scopes != Scopes::ALL || holder.key.expires_at.is_some() {
         return Err(ApiError::forbidden("Only a key that may do everything and does not end makes projects"));
     }
-    let made = api.store.create_project(&holder.key.project, &name, holder.now).await?;
+    let KeyRow { project, requests_per_minute, .. } = &holder.key;
+    let made = api.store.create_project(project, &name, *requests_per_minute, holder.now).await?;
     let (project, key) = made.ok_or_else(|| ApiError::conflict("A project of that name exists; choose another"))?;
     let api_key = Some(key.text.expose_secret().to_owned());
     Ok((StatusCode::CREATED, Json(One { project: Shown { api_key, ..project.into() } })))

@@ -17,7 +17,7 @@ use super::scores::MemberShown;
 use super::wire::number;
 use crate::domain::ids::{GroupId, SessionId};
 use crate::domain::rail::{Moved, moved, worst_first};
-use crate::domain::signal::group_key;
+use crate::domain::signal::scored_key;
 use crate::store::VerdictRow;
 
 /// The rail of a session.
@@ -38,7 +38,7 @@ struct Headline {
     rating: Value,
 }
 
-/// The latest verdict of one group.
+/// The latest verdict of one group, or of a judge by itself.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -90,10 +90,6 @@ struct Point {
     moved: Vec<Moved>,
 }
 
-fn label(verdict: &VerdictRow) -> String {
-    format!("{} (group)", verdict.group_name)
-}
-
 /// The timeline of one group's verdicts, which come latest first.
 fn timeline(verdicts: &[VerdictRow]) -> Vec<Point> {
     let mut before: Option<&VerdictRow> = None;
@@ -124,11 +120,11 @@ impl Entry {
             return None;
         }
         let latest = verdicts.swap_remove(0);
-        let label = label(&latest);
+        let label = latest.label();
         let shown = latest.members.iter().filter_map(|member| member.shown).min_by(f64::total_cmp);
         let (score, band) = latest.scored.map(|scored| (number(scored.score), scored.band)).unzip();
         Some(Self {
-            kind: group_key(latest.group.as_str()),
+            kind: scored_key(latest.group.as_str(), latest.judge_model.as_deref()),
             label,
             verdict_id: latest.id.into(),
             rating: latest.rating.map(number),

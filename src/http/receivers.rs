@@ -9,11 +9,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Api;
-use super::auth::Caller;
+use super::auth::{Caller, Holder};
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::{Asked, Id};
+use crate::domain::address::masked;
 use crate::domain::delivery::Circuit;
 use crate::domain::event::EventType;
 use crate::domain::group::Severity;
@@ -31,6 +32,7 @@ pub struct Shown {
     id: String,
     name: String,
     kind: ReceiverKind,
+    /// Masked for who may not change it.
     url: String,
     /// Whether there is one; its text is not shown.
     has_routing_key: bool,
@@ -75,6 +77,11 @@ impl Shown {
             updated_at: row.updated_at.iso(),
         }
     }
+
+    /// As it is shown to `holder`.
+    fn to(self, holder: &Holder) -> Self {
+        if holder.sees_addresses() { self } else { Self { url: masked(&self.url), ..self } }
+    }
 }
 
 /// One receiver.
@@ -108,15 +115,11 @@ fn guarded(api: &Api, spec: ReceiverSpec) -> Result<ReceiverSpec, Problems> {
 }
 
 /// `GET /agent-monitoring/receivers`: the newest first.
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    Caller(project): Caller,
-    asked: Asked,
-) -> Result<Json<Many>, ApiError> {
-    let now = api.clock.now();
+pub(super) async fn list(State(api): State<Arc<Api>>, holder: Holder, asked: Asked) -> Result<Json<Many>, ApiError> {
     let place = |row: &ReceiverRow| Place { at: row.created_at, id: row.id.clone() };
-    let (rows, next) = page::of(api.store.receivers(&project).await?, &asked, place)?;
-    Ok(Json(Many { receivers: rows.into_iter().map(|row| Shown::of(row, now)).collect(), next }))
+    let (rows, next) = page::of(api.store.receivers(&holder.key.project).await?, &asked, place)?;
+    let receivers = rows.into_iter().map(|row| Shown::of(row, holder.now).to(&holder)).collect();
+    Ok(Json(Many { receivers, next }))
 }
 
 /// `POST /agent-monitoring/receivers`.
@@ -133,12 +136,9 @@ pub(super) async fn create(
 }
 
 /// `GET /agent-monitoring/receivers/:id`.
-pub(super) async fn read(
-    State(api): State<Arc<Api>>,
-    Caller(project): Caller,
-    Id(id): Id,
-) -> Result<Json<One>, ApiError> {
-    Ok(Json(One { receiver: Shown::of(stored(&api, &project, &id).await?, api.clock.now()) }))
+pub(super) async fn read(State(api): State<Arc<Api>>, holder: Holder, Id(id): Id) -> Result<Json<One>, ApiError> {
+    let row = stored(&api, &holder.key.project, &id).await?;
+    Ok(Json(One { receiver: Shown::of(row, holder.now).to(&holder) }))
 }
 
 /// `PUT /agent-monitoring/receivers/:id`: a sparse patch. What failed before does not count any more.

@@ -206,7 +206,8 @@ pub(super) async fn scores(
             if agent.is_empty() || verdict.agent_id.as_deref() == Some(agent.as_str()) {
                 let group = (group.id.as_str(), group.spec.name.as_str());
                 let session = latest.session.as_str();
-                scorers.see(group, session, verdict.created_at, verdict.rating, &verdict.members);
+                let at = (verdict.read.revision, verdict.created_at);
+                scorers.see(group, session, at, verdict.rating, &verdict.members);
             }
         };
         api.store.each_latest(&project, &group.id, period, &mut see).await?;

@@ -254,7 +254,7 @@ fn gate_order(asked: &Asked) -> Result<GateOrder, ApiError> {
         ));
     }
     let text = |name: &str| asked.get(name).map(str::to_owned);
-    let caller = text("caller").map(|caller| caller.chars().take(200).collect());
+    let caller = text("caller").map(|caller| caller.chars().filter(|char| !char.is_control()).take(200).collect());
     Ok(GateOrder { checks, scorer: text("scorer"), record, caller })
 }
 

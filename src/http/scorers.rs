@@ -13,6 +13,7 @@ use super::Api;
 use super::error::ApiError;
 use super::page::{self, Next};
 use super::request::Asked;
+use crate::domain::address::masked;
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{ProjectId, ScorerId};
 use crate::domain::own::{Owner, Watching};
@@ -166,6 +167,18 @@ pub(super) struct Versions {
     deleted_at: Option<String>,
     #[serde(flatten)]
     next: Next,
+}
+
+impl Versions {
+    /// The same for who may not change the addresses that external scorers are asked at.
+    pub(super) fn with_masked_addresses(mut self) -> Self {
+        for version in &mut self.versions {
+            if let Some(Value::String(url)) = version.spec.get_mut("url") {
+                *url = masked(url);
+            }
+        }
+        self
+    }
 }
 
 /// One version.

@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::Api;
 use super::auth::Caller;
 use super::error::ApiError;
-use super::headline::{Headline, label};
+use super::headline::Headline;
 use super::page::Next;
 use super::request::Asked;
 use super::wire::number;
-use crate::store::{SessionOrder, SessionQuery, SessionRow};
+use crate::store::{RatedVerdict, SessionOrder, SessionQuery, SessionRow};
 
 /// How many are listed where no limit is asked for, and the most that may be asked for.
 const DEFAULT_LIMIT: usize = 200;
@@ -59,7 +59,7 @@ impl From<SessionRow> for Row {
             first_at: session.first_at.iso(),
             last_at: session.last_at.iso(),
             judge_rating: worst.map(|verdict| number(verdict.rating)),
-            judge_name: worst.map(label),
+            judge_name: worst.map(RatedVerdict::label),
             judge_checked_at: worst.map(|verdict| verdict.created_at.iso()),
             judges: session.verdicts.iter().map(Headline::from).collect(),
             revision: session.revision,

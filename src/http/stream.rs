@@ -16,15 +16,15 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::Api;
-use super::auth::Caller;
+use super::auth::Holder;
 use super::error::ApiError;
 use super::request::Asked;
 use super::wire::number;
 use crate::clock::stopwatch;
 use crate::domain::group::MemberKind;
 use crate::domain::ids::{ProjectId, SessionId, TraceId};
-use crate::domain::signal::group_key;
-use crate::store::{RailEntry, StoreError};
+use crate::domain::signal::scored_key;
+use crate::store::{KeyRow, RailEntry, StoreError};
 
 /// How readers of the rail are served.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How many verdicts are read at once, and how many frames may wait for a reader.
 const PAGE: usize = 100;
 const WAITING: usize = 16;
-/// After so long a stream ends and its reader resumes, so that a key taken back ends its streams too.
+/// After so long a stream ends and its reader resumes, by whichever process has room.
 const LONGEST: Duration = Duration::from_mins(15);
 
 /// A verdict as the stream tells it.
@@ -78,14 +78,15 @@ struct Told {
 impl From<RailEntry> for Told {
     fn from(entry: RailEntry) -> Self {
         let verdict = entry.verdict;
+        let label = verdict.label();
         let (score, band) = verdict.scored.map(|scored| (number(scored.score), scored.band)).unzip();
         Self {
             number: entry.number,
             verdict_id: verdict.id.into(),
             session_id: entry.session.as_session(),
             trace_id: entry.session.as_trace(),
-            kind: group_key(verdict.group.as_str()),
-            label: format!("{} (group)", verdict.group_name),
+            kind: scored_key(verdict.group.as_str(), verdict.judge_model.as_deref()),
+            label,
             group_id: verdict.group.into(),
             agent_id: verdict.agent_id,
             agent_name: verdict.agent_name,
@@ -131,8 +132,8 @@ impl Filter {
 
 /// Where a reader goes on: after the id that it saw last, else from now on.
 async fn start(api: &Api, project: &ProjectId, headers: &HeaderMap, asked: &Asked) -> Result<i64, ApiError> {
-    let header =
-        headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::trim).filter(|id| !id.is_empty());
+    // What is no text is no id either: to begin elsewhere would leave verdicts out without a word.
+    let header = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?").trim()).filter(|id| !id.is_empty());
     let query = asked.word("after")?;
     let head = api.store.rail_head(project).await?;
     let Some(text) = header.or((!query.is_empty()).then_some(query.as_str())) else { return Ok(head) };
@@ -147,17 +148,18 @@ async fn start(api: &Api, project: &ProjectId, headers: &HeaderMap, asked: &Aske
 /// `GET /agent-monitoring/rail/stream?agent&group&below&after`, resumed by `Last-Event-ID`.
 pub(super) async fn follow(
     State(api): State<Arc<Api>>,
-    Caller(project): Caller,
+    holder: Holder,
     asked: Asked,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let KeyRow { id: key, project, .. } = holder.key;
     let filter = Filter { agent: asked.word("agent")?, group: asked.word("group")?, below: asked.rating("below")? };
     let place = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| {
         ApiError::unavailable("As many readers follow the rail as server.max_streams allows; try again later", 5)
     })?;
     let seen = start(&api, &project, &headers, &asked).await?;
     let (frames, taken) = mpsc::channel(WAITING);
-    tokio::spawn(Reader { api, project, filter, seen, frames, _place: place }.run());
+    tokio::spawn(Reader { api, project, key, filter, seen, frames, _place: place }.run());
     let stream = futures::stream::unfold(taken, async |mut taken: mpsc::Receiver<Bytes>| {
         let frame = taken.recv().await?;
         Some((Ok::<_, std::convert::Infallible>(frame), taken))
@@ -175,6 +177,8 @@ pub(super) async fn follow(
 struct Reader {
     api: Arc<Api>,
     project: ProjectId,
+    /// The key that opened it.
+    key: String,
     filter: Filter,
     /// The number of the last verdict that was looked at.
     seen: i64,
@@ -182,7 +186,7 @@ struct Reader {
     _place: OwnedSemaphorePermit,
 }
 
-/// The reader is gone, or too slow.
+/// The reader is gone, or too slow, or its key opens nothing any more.
 struct Gone;
 
 impl Reader {
@@ -207,6 +211,9 @@ impl Reader {
         }
         while since.elapsed() < LONGEST {
             if quiet.elapsed() >= heartbeat {
+                if !self.may_go_on().await? {
+                    return Ok(());
+                }
                 // With the id: a reader whose filter lets nothing through resumes behind what it has no use for.
                 if self.hand(format!(": still here\nid: {}\n\n", self.seen)).await.is_err() {
                     return Ok(());
@@ -233,6 +240,9 @@ impl Reader {
     /// Hands on what came after the last verdict looked at, up to a page; `head` is the newest there is. Answers how many of
     /// them the reader wanted.
     async fn page(&mut self, head: i64) -> Result<Result<usize, Gone>, StoreError> {
+        if !self.may_go_on().await? {
+            return Ok(Err(Gone));
+        }
         let mut wanted = 0;
         let page = self.api.store.rail_after(&self.project, self.seen, PAGE).await?;
         if page.is_empty() {
@@ -251,6 +261,11 @@ impl Reader {
             }
         }
         Ok(Ok(wanted))
+    }
+
+    /// Whether the key still opens something: it is asked before anything is told, as it is at each request.
+    async fn may_go_on(&self) -> Result<bool, StoreError> {
+        self.api.store.is_live_key(&self.project, &self.key, self.api.clock.now()).await
     }
 
     async fn hand(&self, frame: String) -> Result<(), Gone> {

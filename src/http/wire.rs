@@ -2,6 +2,8 @@
 
 use serde_json::{Number, Value};
 
+use crate::domain::figures::hundredths;
+
 /// A number, written without a fraction where it has none: some readers take `1.0` for a float even where a count is meant.
 pub(super) fn number(value: f64) -> Value {
     #[allow(clippy::cast_possible_truncation, reason = "checked to be whole and below 2^53")]
@@ -13,5 +15,5 @@ pub(super) fn number(value: f64) -> Value {
 
 /// A rating with two decimals.
 pub(super) fn two_decimals(value: f64) -> Value {
-    number((value * 100.0).round() / 100.0)
+    number(hundredths(value))
 }

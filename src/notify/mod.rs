@@ -12,7 +12,7 @@ use crate::domain::event::Event;
 use crate::domain::receiver::ReceiverSpec;
 use crate::domain::redact::{self, Kind};
 use crate::domain::time::{Micros, Timestamp};
-use crate::scorers::guard::{CallError, Outgoing, Reply};
+use crate::scorers::guard::{CallError, Head, Outgoing};
 use crate::scorers::signing;
 #[cfg(test)]
 use crate::test_support::steps;
@@ -95,7 +95,7 @@ impl Notifier {
             Ok(headers) => headers,
             Err(why) => return Sent { heard: Heard::Failed { why, retry_after: None }, status: None },
         };
-        hear(self.outgoing.post(&receiver.url, headers, body, self.settings.timeout).await)
+        hear(self.outgoing.tell(&receiver.url, headers, body, self.settings.timeout).await)
     }
 }
 
@@ -117,12 +117,12 @@ pub fn outward(event: &Event, kinds: &[Kind]) -> Event {
 /// The keys of an event's data under which stands what somebody said.
 const QUOTING: [&str; 2] = ["justification", "reason"];
 
-fn hear(answered: Result<Reply, CallError>) -> Sent {
+fn hear(answered: Result<Head, CallError>) -> Sent {
     let failed = |why: String| Sent { heard: Heard::Failed { why, retry_after: None }, status: None };
     match answered {
-        Ok(reply) => {
-            let status = reply.status.as_u16();
-            Sent { heard: Heard::of_status(status, reply.retry_after.map(Micros::from)), status: Some(status) }
+        Ok(head) => {
+            let status = head.status.as_u16();
+            Sent { heard: Heard::of_status(status, head.retry_after.map(Micros::from)), status: Some(status) }
         }
         Err(CallError::Refused(refusal)) => failed(format!("its address is not called: {refusal}")),
         Err(CallError::Unreachable(why)) => failed(format!("it could not be reached: {why}")),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{StatusCode, Url};
 
 /// Where an address lies.
@@ -144,10 +144,19 @@ pub enum CallError {
 pub struct Reply {
     /// Its status.
     pub status: StatusCode,
-    /// After how long another try is wanted, where it says so in seconds.
+    /// After how long another try is wanted, where it says so.
     pub retry_after: Option<Duration>,
     /// Its body.
     pub body: Vec<u8>,
+}
+
+/// The head of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Its status.
+    pub status: StatusCode,
+    /// After how long another try is wanted, where it says so.
+    pub retry_after: Option<Duration>,
 }
 
 /// Makes calls to addresses that users choose. Cheap to clone: all share their connections.
@@ -200,16 +209,32 @@ impl Outgoing {
         timeout: Duration,
     ) -> Result<Reply, CallError> {
         let url = self.check(url).map_err(CallError::Refused)?;
-        match tokio::time::timeout(timeout, self.exchange(url, headers, body)).await {
-            Ok(answered) => answered,
-            Err(_) => Err(CallError::TooSlow),
-        }
+        within(timeout, self.exchange(url, headers, body)).await
+    }
+
+    /// Sends JSON and reads the head of the answer alone: what follows is nobody's business, however much it is.
+    ///
+    /// # Errors
+    /// [`CallError`]; its texts don't hold the address.
+    pub async fn tell(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        timeout: Duration,
+    ) -> Result<Head, CallError> {
+        let url = self.check(url).map_err(CallError::Refused)?;
+        let answered = within(timeout, self.send(url, headers, body)).await?;
+        Ok(Head { status: answered.status(), retry_after: super::retry_after(answered.headers()) })
+    }
+
+    async fn send(&self, url: Url, headers: HeaderMap, body: Vec<u8>) -> Result<reqwest::Response, CallError> {
+        let json = HeaderValue::from_static("application/json");
+        self.http.post(url).headers(headers).header(CONTENT_TYPE, json).body(body).send().await.map_err(failed)
     }
 
     async fn exchange(&self, url: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Reply, CallError> {
-        let json = HeaderValue::from_static("application/json");
-        let call = self.http.post(url).headers(headers).header(CONTENT_TYPE, json).body(body);
-        let mut response = call.send().await.map_err(failed)?;
+        let mut response = self.send(url, headers, body).await?;
         let limit = self.rules.largest_answer;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
@@ -218,11 +243,12 @@ impl Outgoing {
             }
             body.extend_from_slice(&chunk);
         }
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let retry_after = retry_after.and_then(|text| text.trim().parse().ok());
-        let retry_after = retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        Ok(Reply { status: response.status(), retry_after, body })
+        Ok(Reply { status: response.status(), retry_after: super::retry_after(response.headers()), body })
     }
+}
+
+async fn within<T>(timeout: Duration, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+    tokio::time::timeout(timeout, call).await.unwrap_or(Err(CallError::TooSlow))
 }
 
 /// What a failed call comes to: the guard's refusal where there is one among its causes.

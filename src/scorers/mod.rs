@@ -15,6 +15,9 @@ pub(crate) mod signing;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::DateTime;
+use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
+
 use crate::domain::group::{Member, MemberKind};
 use crate::domain::outcome::Outcome;
 use crate::domain::redact::Counts;
@@ -54,6 +57,22 @@ fn client_builder() -> Result<reqwest::ClientBuilder, String> {
         .no_proxy()
         .connect_timeout(Duration::from_secs(10))
         .user_agent(concat!("afterword/", env!("CARGO_PKG_VERSION"))))
+}
+
+/// The longest wait that an answer can ask for: what asks for more means that it will not be back.
+const LONGEST_WAIT: Duration = Duration::from_hours(24 * 7);
+
+/// How long an answer asks to wait: in seconds, or until a moment, which its own `Date` makes a length.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let asked = text(RETRY_AFTER)?.trim();
+    if let Ok(seconds) = asked.parse::<f64>() {
+        let is_length = seconds.is_finite() && seconds >= 0.0;
+        return is_length.then(|| Duration::from_secs_f64(seconds.min(LONGEST_WAIT.as_secs_f64())));
+    }
+    let until = DateTime::parse_from_rfc2822(asked).ok()?;
+    let now = DateTime::parse_from_rfc2822(text(DATE)?).ok()?;
+    (until - now).to_std().ok().map(|wait| wait.min(LONGEST_WAIT))
 }
 
 /// The report of a member whose scorer was deleted. It stays listed on every verdict; `name` is what it was last known by.

@@ -18,9 +18,9 @@ statements! {
             CAST(SUM(CASE WHEN lease_token IS NULL AND visible_at > $2 THEN 1 ELSE 0 END) AS BIGINT),
             MIN(CASE WHEN lease_token IS NULL AND visible_at <= $2 THEN visible_at END)
         FROM queue WHERE project_id = $1 GROUP BY lane";
-    PACES = "SELECT group_id, COUNT(*) FROM (SELECT group_id, created_at FROM verdicts
+    PACES = "SELECT group_id, COUNT(*) FROM (SELECT group_id, created_at, recomposed FROM verdicts
             WHERE project_id = $1 AND rail_number > 0 ORDER BY rail_number DESC LIMIT $3) lately
-        WHERE created_at >= $2 GROUP BY group_id";
+        WHERE created_at >= $2 AND NOT recomposed GROUP BY group_id";
     NAMES = "SELECT group_id, name FROM scorer_groups WHERE project_id = $1 AND deleted_at IS NULL ORDER BY name, group_id";
 }
 

@@ -24,6 +24,7 @@ statements! {
         LEFT JOIN scorer_groups g ON g.project_id = m.project_id AND g.group_id = m.group_id
         WHERE d.project_id = m.project_id AND d.session_id = m.session_id AND d.group_id = m.group_id
             AND d.revision = m.revision AND d.round = m.round AND d.sequence = m.sequence AND m.project_id = $1 AND m.ref_id = $2 AND m.kind = 'custom' AND d.last_turn_at >= $3
+            AND NOT d.recomposed
             AND (d.last_turn_at < $4 OR (d.last_turn_at = $4 AND (d.verdict_id > $5
                 OR (d.verdict_id = $5 AND m.position > $6))))
         ORDER BY d.last_turn_at DESC, d.verdict_id, m.position LIMIT $7";
@@ -109,7 +110,7 @@ impl Store {
     }
 
     /// Up to `limit` of what a custom scorer reported for conversations that ended since a moment, behind a place, the latest
-    /// first.
+    /// first. A verdict that was composed anew repeats what was reported before, and is no report.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).

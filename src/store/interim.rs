@@ -1,4 +1,4 @@
-//! How old sessions are that never become quiet, and when each group judged them last.
+//! How old sessions are that never become quiet, and when each group judged them last. What was composed anew was not judged anew.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,7 @@ statements! {
             GROUP BY s.project_id, s.session_id, s.began_at";
         JUDGED(0; project_id Text, session_id Text) = "SELECT d.project_id, d.session_id, d.group_id, MAX(d.created_at) FROM v
             JOIN verdicts d ON d.project_id = v.project_id AND d.session_id = v.session_id
+            WHERE NOT d.recomposed
             GROUP BY d.project_id, d.session_id, d.group_id";
     }
 }

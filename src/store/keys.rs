@@ -16,6 +16,8 @@ statements! {
             requests_per_minute)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
     ANY_LIVE = "SELECT 1 FROM api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $1) LIMIT 1";
+    LIVE = "SELECT 1 FROM api_keys WHERE project_id = $1 AND key_id = $2 AND revoked_at IS NULL
+        AND (expires_at IS NULL OR expires_at > $3)";
     BY_HASH = "SELECT key_id, project_id, name, prefix, scopes, created_at, expires_at, revoked_at, requests_per_minute,
             key_hash
         FROM api_keys WHERE key_hash = $1";
@@ -133,6 +135,14 @@ impl Store {
     /// [`StoreError`].
     pub async fn has_live_keys(&self, now: Timestamp) -> Result<bool> {
         Ok(self.db.look_up(&ANY_LIVE, args![now]).await?.is_some())
+    }
+
+    /// Whether the key of that id opens anything at `now`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn is_live_key(&self, project: &ProjectId, id: &str, now: Timestamp) -> Result<bool> {
+        Ok(self.db.look_up(&LIVE, args![project, id, now]).await?.is_some())
     }
 
     /// The key of that text, live or not. It is looked up by its hash, so that the time this takes tells nothing of the keys

@@ -3,7 +3,7 @@
 use super::engine::{Result, Row, args};
 use super::keys::{self, Key, KeyDraft};
 use super::sql::statements;
-use super::{Store, retrying};
+use super::{Store, rail, retrying};
 use crate::domain::ids::ProjectId;
 use crate::domain::time::Timestamp;
 
@@ -17,6 +17,8 @@ statements! {
     DELETE = "UPDATE projects SET deleted_at = $3, name = name || ' (deleted ' || project_id || ')'
         WHERE project_id = $2 AND parent_id = $1 AND deleted_at IS NULL";
     REVOKE_KEYS = "UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL";
+    SHUT_RECEIVERS = "UPDATE receivers SET enabled = false, due_at = NULL, lease_token = NULL, lease_until = NULL
+        WHERE project_id = $1";
     DELETE_GROUPS = "UPDATE scorer_groups SET deleted_at = $2, live = false, live_traces = false
         WHERE project_id = $1 AND deleted_at IS NULL";
 }
@@ -80,7 +82,8 @@ impl Store {
         self.db.look_up(&BY_NAME, args![name]).await?.as_ref().map(project).transpose()
     }
 
-    /// Makes a project below another, with a first key that may do everything. `None` where there is one of that name already,
+    /// Makes a project below another, with a first key that may do everything, so many times a minute (`None` goes by the
+    /// configuration). `None` where there is one of that name already,
     /// whosever it is.
     ///
     /// # Errors
@@ -89,6 +92,7 @@ impl Store {
         &self,
         parent: &ProjectId,
         name: &str,
+        requests_per_minute: Option<u32>,
         now: Timestamp,
     ) -> Result<Option<(Project, Key)>> {
         let made = Project {
@@ -102,7 +106,8 @@ impl Store {
         if inserted == 0 {
             return Ok(None);
         }
-        let (text, row) = self.fresh_key(&made.id, &KeyDraft::full("first"), now);
+        let draft = KeyDraft { requests_per_minute, ..KeyDraft::full("first") };
+        let (text, row) = self.fresh_key(&made.id, &draft, now);
         keys::insert(&mut tx, &text, &row).await?;
         tx.commit().await?;
         Ok(Some((made, Key { text: text.into(), prefix: row.prefix.clone(), row })))
@@ -116,18 +121,27 @@ impl Store {
         self.db.fetch(&OF_FAMILY, args![project]).await?.iter().map(self::project).collect()
     }
 
-    /// Deletes a project that was made by a key of `parent`: its keys open nothing any more, its groups judge nothing any more,
-    /// and its name is free. What it stored is kept, out of everyone's reach. `false` where there is none such.
+    /// Deletes a project that was made by a key of `parent`: its keys open nothing any more, its groups judge nothing any more, its
+    /// receivers are sent nothing any more, and its name is free. What it stored is kept, out of everyone's reach. `false` where there is none such.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
     pub async fn delete_project(&self, parent: &ProjectId, id: &str, now: Timestamp) -> Result<bool> {
+        retrying!(self.delete_project_once(parent, id, now))
+    }
+
+    async fn delete_project_once(&self, parent: &ProjectId, id: &str, now: Timestamp) -> Result<bool> {
         let mut tx = self.db.write().await?;
         if tx.execute(&DELETE, args![parent, id, now]).await? == 0 {
             return Ok(false);
         }
         tx.execute(&REVOKE_KEYS, args![id, now]).await?;
         tx.execute(&DELETE_GROUPS, args![id, now]).await?;
+        let deleted = ProjectId::trusted(id.to_owned());
+        // The rail first, as recording has it.
+        rail::lock(&mut tx, &deleted).await?;
+        tx.execute(&SHUT_RECEIVERS, args![id]).await?;
+        rail::count_receivers(&mut tx, &deleted).await?;
         tx.commit().await?;
         Ok(true)
     }

@@ -106,10 +106,19 @@ pub struct VerdictRow {
 }
 
 impl VerdictRow {
+    /// Whose verdict it is, as people read it: a judge by itself is called by its name.
+    pub fn label(&self) -> String {
+        labelled(&self.group_name, self.judge_model.is_some())
+    }
+
     /// What "latest" goes by.
     pub fn order(&self) -> (Goal, i64) {
         (self.read, self.sequence)
     }
+}
+
+fn labelled(name: &str, is_judge: bool) -> String {
+    if is_judge { name.to_owned() } else { format!("{name} (group)") }
 }
 
 /// The headline of a verdict that has a rating.
@@ -129,6 +138,13 @@ pub struct RatedVerdict {
     pub scored: Option<ScorecardScore>,
     /// When it was recorded.
     pub created_at: Timestamp,
+}
+
+impl RatedVerdict {
+    /// Whose rating it is, as people read it.
+    pub fn label(&self) -> String {
+        labelled(&self.group_name, self.is_judge)
+    }
 }
 
 impl Store {

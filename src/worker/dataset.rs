@@ -106,7 +106,11 @@ impl Worker {
     pub async fn submit(&self, project: &ProjectId, run: &str, sent: &[Submission]) -> Result<Submitted, RunError> {
         let saved = self.store.run(project, run).await?.ok_or(RunError::NoRun)?;
         let bench = self.bench(project, saved).await?;
-        let mut left: BTreeMap<&str, &Submission> = sent.iter().map(|row| (row.key.as_str(), row)).collect();
+        let mut left: BTreeMap<&str, &Submission> = BTreeMap::new();
+        for row in sent {
+            // A key stands for the first submission under it, within one batch too.
+            left.entry(&row.key).or_insert(row);
+        }
         let mut new = BTreeSet::new();
         while !left.is_empty() {
             let sending: Vec<Submission> = left.values().map(|row| (*row).clone()).collect();

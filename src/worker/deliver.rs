@@ -25,6 +25,8 @@ pub struct DeliverSettings {
     pub max_concurrency: usize,
     /// How long a worker holds a receiver; longer than an attempt may take, and prolonged by each.
     pub lease: Micros,
+    /// How long one receiver is sent to before the others have their turn.
+    pub turn: Micros,
     /// How long settled deliveries are kept.
     pub keep: Micros,
     /// How long attempts under way may take once a stop was asked for. What is cut off is sent again by whoever takes over.
@@ -134,13 +136,15 @@ impl Deliverer {
     /// Sends a receiver what it is owed, in order, until it fails, is owed nothing more, or has had its turn.
     pub(super) async fn serve(&self, mut receiver: HeldReceiver, cancel: &CancellationToken) -> Result<(), StoreError> {
         let mut sent = 0;
+        let since = stopwatch();
+        let turn = self.settings.turn.to_std();
         loop {
             let owed = self.store.owed(&receiver, BATCH).await?;
             if owed.is_empty() {
                 return self.store.release_receiver(&receiver, self.clock.now()).await;
             }
             for one in &owed {
-                if cancel.is_cancelled() || sent >= MOST {
+                if cancel.is_cancelled() || sent >= MOST || since.elapsed() >= turn {
                     return self.store.release_receiver(&receiver, self.clock.now()).await;
                 }
                 sent += 1;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::Worker;
 use super::dataset::RunError;
 use crate::domain::dataset::{Baseline, Check, Checks, Chosen, Measured, RunRow, RunState, gate};
+use crate::domain::figures::hundredths;
 use crate::domain::ids::ProjectId;
 use crate::store::{SavedRun, StoreError};
 
@@ -81,13 +82,13 @@ impl Worker {
         let answer = GateAnswer {
             run_id: run.id.clone(),
             dataset_id: run.dataset.clone(),
-            average_rating: measured.average.map(two_decimals),
+            average_rating: measured.average.map(hundredths),
             result_count: rows.len(),
             scored: measured.scored,
             unscored: measured.unscored,
             failed: measured.failed,
             missing_cases: measured.missing,
-            baseline_average: baseline.as_ref().map(|baseline| two_decimals(baseline.average)),
+            baseline_average: baseline.as_ref().map(|baseline| hundredths(baseline.average)),
             baseline_run_id: baseline.map(|baseline| baseline.run_id),
             checks: told.checks,
             passed: told.passed,
@@ -135,8 +136,4 @@ impl Worker {
         }
         Ok(None)
     }
-}
-
-fn two_decimals(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
 }

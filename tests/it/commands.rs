@@ -271,6 +271,8 @@ async fn keys_are_listed_rotated_and_revoked_and_named_by_id_or_beginning() {
     assert!(program.run(["key", "revoke", "aw_none"]).with_code(1).err.contains("key list"));
     program.run(["key", "create", "--scopes", "admin"]).with_code(2);
     program.run(["key", "create", "--expires-in", "0s"]).with_code(2);
+    let refusal = program.run(["key", "rotate", id, "--overlap", "8d"]).with_code(2).err;
+    assert!(refusal.contains("at most 7d"), "{refusal}");
 }
 
 #[test]

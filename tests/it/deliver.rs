@@ -241,7 +241,9 @@ async fn a_dead_receiver_holds_up_no_other_and_its_last_delivery_is_told() {
         let spec = receiver(&url, &json!({"name": name}));
         ctx.store.create_receiver(&ctx.project, &spec, ctx.now()).await.unwrap();
     }
-    let policy = DeliveryPolicy { max_attempts: 6, ..deliver_settings().policy };
+    // The clock is moved faster than attempts are made: what ends them is their number, never their age.
+    let give_up_after = Micros::seconds(86_400_000);
+    let policy = DeliveryPolicy { max_attempts: 6, give_up_after, ..deliver_settings().policy };
     // Whoever is slow is held all along, however far the clock is moved, and not waited for at the end.
     let (lease, grace) = (Micros::seconds(1_000_000_000), Micros::ZERO);
     let settings = DeliverSettings { policy, lease, grace, ..deliver_settings() };
@@ -266,6 +268,76 @@ async fn a_dead_receiver_holds_up_no_other_and_its_last_delivery_is_told() {
     let obituary = alive.taken().into_iter().find(|one| one.body()["type"] == "delivery_dead").unwrap().body();
     assert_eq!(obituary["data"]["receiver"]["name"], "dead", "{obituary}");
     assert_eq!(obituary["data"]["delivery"]["attempts"], 6);
+}
+
+/// A context with one receiver that is owed one event, after one attempt.
+async fn tried_once(answer: Answer) -> (Ctx, Webhook) {
+    let webhook = Webhook::start(move |_| answer.clone());
+    let ctx = Ctx::sqlite().await;
+    ctx.store.create_receiver(&ctx.project, &receiver(&webhook.url(), &json!({})), ctx.now()).await.unwrap();
+    ctx.store.announce(&ctx.project, &Event::test("x"), ctx.now()).await.unwrap();
+    deliverer(&ctx, notifier(allowing())).drain(&CancellationToken::new()).await.unwrap();
+    (ctx, webhook)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_takes_a_delivery_may_say_as_much_as_it_likes() {
+    for answer in [Answer::Verbose(1024 * 1024), Answer::Endless] {
+        let (ctx, webhook) = tried_once(answer.clone()).await;
+        let row = ctx.store.deliveries(&ctx.project, &DeliveryFilter { limit: 9, ..DeliveryFilter::default() }).await;
+        let row = row.unwrap().remove(0);
+        assert_eq!((row.state.as_str(), row.last_status, row.last_error), ("delivered", Some(200), None), "{answer:?}");
+        assert_eq!(webhook.count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_says_in_either_form_when_to_try_again_and_never_for_longer_than_the_longest_wait() {
+    for (asked, wait) in [
+        ("600", 600..601),
+        ("Thu, 01 Jan 2026 00:10:00 GMT", 600..601),
+        ("Fri, 01 Jan 2027 00:00:00 GMT", 3_600..3_601),
+        ("99999999999999999999", 3_600..3_601),
+        // What makes no sense, or is over, leaves the wait as it would be.
+        ("Wed, 31 Dec 2025 23:00:00 GMT", 1..11),
+        ("-5", 1..11),
+        ("soon", 1..11),
+    ] {
+        let (ctx, _webhook) = tried_once(Answer::Busy(asked)).await;
+        let row = ctx.store.receivers(&ctx.project).await.unwrap().remove(0);
+        let waits = (row.due_at.unwrap() - ctx.now()).get() / 1_000_000;
+        assert!(wait.contains(&waits), "{asked}: {waits} s");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_takes_its_time_has_its_turn_and_lets_the_others_have_theirs() {
+    let ctx = Ctx::sqlite().await;
+    let (slow, quick) =
+        (Webhook::start(|_| Answer::Late(Duration::from_millis(100))), Webhook::start(|_| Answer::Status(200)));
+    ctx.store.create_receiver(&ctx.project, &receiver(&slow.url(), &json!({})), ctx.now()).await.unwrap();
+    let announce = async |n: usize| {
+        let event = Event { dedupe_key: format!("k{n}"), ..Event::test("x") };
+        ctx.store.announce(&ctx.project, &event, ctx.now()).await.unwrap();
+        ctx.clock.advance(Micros::seconds(1));
+    };
+    for n in 0..15 {
+        announce(n).await;
+    }
+    ctx.store.create_receiver(&ctx.project, &receiver(&quick.url(), &json!({})), ctx.now()).await.unwrap();
+    announce(15).await;
+    let settings = DeliverSettings { max_concurrency: 1, turn: Micros::millis(300), ..deliver_settings() };
+    let entropy = Arc::new(SeededEntropy::new(5));
+    let it = Deliverer::new(ctx.store.clone(), ctx.clock.clone(), entropy, notifier(allowing()), settings);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(Arc::clone(&it).run(stop.clone()));
+    until("the quick one is told", || quick.count() == 1).await;
+    assert!((1..15).contains(&slow.count()), "{} were sent before", slow.count());
+    until("the slow one is told everything", || slow.count() == 16).await;
+    stop.cancel();
+    running.await.unwrap();
+    let numbers: Vec<i64> = slow.taken().iter().map(|one| one.body()["number"].as_i64().unwrap()).collect();
+    assert_eq!(numbers, (1..=16).collect::<Vec<_>>(), "in order, each once");
 }
 
 /// Waits for a fact.

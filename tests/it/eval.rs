@@ -230,6 +230,14 @@ async fn killed(program: Program) {
     Raw::connect(program.url()).await.run("UPDATE run_rows SET lease_until = 1 WHERE lease_until > 1").await;
     is_stuck.store(false, Ordering::SeqCst);
 
+    for (group, more, said) in
+        [("Other", [].as_slice(), "is graded by Bar (group)"), ("Bar", &["--split", "smoke"], "is over all cases")]
+    {
+        let base =
+            ["eval", "--dataset", "cases.jsonl", "--answers", "answers.jsonl", "--resume", &run, "--group", group];
+        let ended = tokio::task::block_in_place(|| program.run_with(&variables(&judge), [&base[..], more].concat()));
+        assert!(ended.with_code(1).err.contains(said), "what it can't be resumed as is told");
+    }
     let more = ["--answers", "answers.jsonl", "--resume", &run, "--json"];
     let answer = json_of(&eval(&program, &judge, &more).with_code(0));
     assert_eq!(

@@ -144,7 +144,7 @@ pub(super) async fn run(
     let spec = files::spec(&dataset_name(args)?, &lines)?;
     let dataset = app.store.keep_dataset(&project, &spec, app.clock.now()).await?;
     let run = match &args.resume {
-        Some(id) => resumed(app, &project, id, &dataset).await?,
+        Some(id) => resumed(app, &project, id, args, &dataset).await?,
         None => ordered(app, worker, &project, args, &dataset).await?,
     };
     if let Some(scorer) = &args.scorer {
@@ -188,11 +188,32 @@ async fn ordered(
     Ok(worker.order_run(project, &order).await?)
 }
 
-async fn resumed(app: &App, project: &ProjectId, id: &str, dataset: &SavedDataset) -> anyhow::Result<SavedRun> {
+/// The run that is to go on. It is graded as it was ordered: whoever asks for something else now is told, and not given that.
+async fn resumed(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+    args: &EvalArgs,
+    dataset: &SavedDataset,
+) -> anyhow::Result<SavedRun> {
     let run = app.store.run(project, id).await?.with_context(|| format!("there is no run {id}"))?;
     ensure!(run.state == RunState::InProgress, "run {id} is {} already; start another", run.state.as_str());
     let is_same = run.dataset == dataset.id && run.dataset_version == dataset.version;
     ensure!(is_same, "run {id} is of another dataset, or of another version of it; start another run");
+    let grading = &run.spec.grading;
+    let grader = grading.primary_id().unwrap_or_default();
+    let by_name = async || -> anyhow::Result<bool> {
+        let groups = app.store.groups(project).await?;
+        Ok(groups.iter().any(|group| group.id.as_str() == grader && group.spec.name == args.group))
+    };
+    let is_grader = [grader, &grading.recipe.name].contains(&args.group.as_str()) || by_name().await?;
+    ensure!(is_grader, "run {id} is graded by {}; start another run", grading.primary_name());
+    let split = run.spec.split.as_deref();
+    ensure!(
+        args.split.as_deref() == split,
+        "run {id} is over {}; start another run",
+        split.map_or_else(|| "all cases".to_owned(), |split| format!("the split \"{split}\""))
+    );
     Ok(run)
 }
 

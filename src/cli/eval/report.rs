@@ -7,6 +7,7 @@ use crate::cli::table::{Cell, Column, Table, Tone};
 use crate::cli::terminal::Style;
 use crate::domain::compose::DEFAULT_THRESHOLD;
 use crate::domain::dataset::{RunRow, Statistics, breakdown};
+use crate::domain::figures::hundredths;
 use crate::store::SavedRun;
 use crate::worker::GateAnswer;
 
@@ -22,7 +23,8 @@ pub(super) fn told(run: &SavedRun, lines: &[Line], rows: &[RunRow], gate: Option
         Column::number("without a score"),
     ]);
     for line in breakdown(&run.spec.grading, rows) {
-        let average = line.average_rating.map_or_else(|| "-".to_owned(), |average| format!("{average:.2}"));
+        let average =
+            line.average_rating.map_or_else(|| "-".to_owned(), |average| format!("{:.2}", hundredths(average)));
         table.row([line.name.into(), average.into(), line.scored.to_string().into(), line.unscored.to_string().into()]);
     }
     let mut text = table.render(style);

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{BuiltIn, Check, CustomSpec, Language};
+use crate::domain::address::{self, MASKED};
 use crate::domain::group::{Severity, whole};
 use crate::domain::problems::{Problems, Reader};
 use crate::domain::time::Timestamp;
@@ -204,6 +205,7 @@ impl Reader<'_> {
         });
         let clean = url.filter(|url| !url.chars().any(|c| c.is_control() || c.is_whitespace()));
         self.problems.unless(clean.is_some(), || NO_URL.to_owned());
+        self.problems.unless(!clean.is_some_and(address::is_masked), || format!("url {MASKED}"));
         clean.map(str::to_owned)
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::domain::compose::reaches;
+use crate::domain::figures::hundredths;
 
 /// What a gate checks; at least one of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -80,8 +81,8 @@ pub fn gate(checks: &Checks, measured: &Measured, baseline: Option<&Baseline>) -
         let passed = measured.average.is_some_and(|average| reaches(average, threshold));
         let detail = match measured.average {
             None => format!("no row has a score: {rests_on}"),
-            Some(average) if passed => format!("average {average:.2} reaches {threshold}: {rests_on}"),
-            Some(average) => format!("average {average:.2} is below {threshold}: {rests_on}"),
+            Some(average) if passed => format!("average {} reaches {threshold}: {rests_on}", shown(average, threshold)),
+            Some(average) => format!("average {} is below {threshold}: {rests_on}", shown(average, threshold)),
         };
         let (threshold, actual) = (Some(threshold), measured.average);
         told.push(Check { check: "fail-under", passed, threshold, actual, detail });
@@ -104,19 +105,26 @@ fn regression(tolerance: f64, measured: &Measured, baseline: Option<&Baseline>, 
     let (passed, detail) = match (measured.average, baseline.zip(border)) {
         (None, _) => (false, format!("no row has a score: {rests_on}")),
         (Some(average), None) => {
+            let average = hundredths(average);
             (true, format!("average {average:.2}, and no earlier run to compare with: {rests_on}"))
         }
         (Some(average), Some((baseline, border))) => {
             let passed = reaches(average, border);
             let how = if passed { "holds against" } else { "falls behind" };
-            let before = baseline.average;
+            let (average, before) = (shown(average, border), hundredths(baseline.average));
             (
                 passed,
-                format!("average {average:.2} {how} {before:.2} of the earlier run, tolerance {tolerance}: {rests_on}"),
+                format!("average {average} {how} {before:.2} of the earlier run, tolerance {tolerance}: {rests_on}"),
             )
         }
     };
     Check { check: "no-regression", passed, threshold: border, actual: measured.average, detail }
+}
+
+/// An average to two decimals, unless those would lie on the other side of the border.
+fn shown(average: f64, border: f64) -> String {
+    let short = hundredths(average);
+    if reaches(short, border) == reaches(average, border) { format!("{short:.2}") } else { average.to_string() }
 }
 
 fn rests_on(measured: &Measured) -> String {
@@ -145,6 +153,8 @@ mod tests {
         let of = |average: Option<f64>| gate(&checks, &measured(average, 3, 1), None);
         assert!(of(Some(7.0)).passed && of(Some(6.999_999_999_9)).passed && !of(Some(6.99)).passed);
         assert_eq!(of(Some(6.5)).checks[0].detail, "average 6.50 is below 7: 3 scored, 1 without a score");
+        assert_eq!(of(Some(6.996)).checks[0].detail, "average 6.996 is below 7: 3 scored, 1 without a score");
+        assert_eq!(of(Some(7.025)).checks[0].detail, "average 7.03 reaches 7: 3 scored, 1 without a score");
         assert!(!of(None).passed && of(None).checks[0].actual.is_none());
     }
 

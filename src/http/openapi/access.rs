@@ -1,6 +1,6 @@
 //! The document's part on what a project chooses for itself and whom it lets in, and on the server itself.
 
-use super::doc::{Doc, PAGE, Resource};
+use super::doc::{Doc, MASKS, PAGE, Resource};
 
 pub(super) const SERVER: Resource = Resource {
     name: "Server",
@@ -96,6 +96,7 @@ pub(super) const SETTINGS: Resource = Resource {
             .gives(&[(200, "Next & {agents: [Agent]}")]),
         Doc::new("POST /agents", "Make an agent").takes("{name: text(1..200)}").gives(&[(201, "{agent: Agent}")]),
         Doc::new("GET /monitor/profiles/{id}", "How an agent is watched; null where nobody said")
+            .note(MASKS)
             .gives(&[(200, "{profile: AgentProfile|null}")]),
         Doc::new("PUT /monitor/profiles/{id}", "Say how an agent is watched: what is absent stays as it is")
             .takes("AgentProfilePatch")

@@ -1,6 +1,6 @@
 //! The document's part on what is judged, and how: patterns, judges, custom scorers, groups, scorecards.
 
-use super::doc::{Doc, PAGE, Resource};
+use super::doc::{Doc, MASKS, PAGE, Resource};
 
 pub(super) const PATTERNS: Resource = Resource {
     name: "Patterns",
@@ -162,6 +162,7 @@ pub(super) const CUSTOM: Resource = Resource {
     name: "Custom evaluators",
     docs: &[
         Doc::new("GET /agent-monitoring/custom-evaluators", "List the custom evaluators, newest first")
+            .note(MASKS)
             .asks(PAGE)
             .gives(&[(200, "Next & {evaluators: [Evaluator]}")]),
         Doc::new(
@@ -179,6 +180,7 @@ pub(super) const CUSTOM: Resource = Resource {
             .takes("EvaluatorPatch|any")
             .gives(&[(200, "DryRun")]),
         Doc::new("GET /agent-monitoring/custom-evaluators/{id}", "Read a custom evaluator")
+            .note(MASKS)
             .gives(&[(200, "{evaluator: Evaluator}")])
             .fails(&[404]),
         Doc::new("PUT /agent-monitoring/custom-evaluators/{id}", "Edit a custom evaluator; its kind stays")
@@ -199,6 +201,7 @@ pub(super) const CUSTOM: Resource = Resource {
             "GET /agent-monitoring/custom-evaluators/{id}/versions",
             "List its versions, deleted or not, newest first",
         )
+        .note(MASKS)
         .asks(PAGE)
         .gives(&[(200, "Versions")])
         .fails(&[404]),

@@ -86,6 +86,9 @@ impl Doc {
 /// What lists ask for that come whole where no limit is given.
 pub(super) const PAGE: &str = "limit?: whole(1..1000), cursor?: text";
 
+/// What is noted of routes that show addresses.
+pub(super) const MASKS: &str = "Keys without the scope manage are shown addresses as scheme, host and `***`.";
+
 /// A resource: its routes, and the shapes that stand under a name in the document.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct Resource {

@@ -1,18 +1,22 @@
 //! The document's part on how people are told: receivers, deliveries, the rail.
 
-use super::doc::{Doc, PAGE, Resource};
+use super::doc::{Doc, MASKS, PAGE, Resource};
 
 pub(super) const TELLING: Resource = Resource {
     name: "Receivers and the rail",
     docs: &[
         Doc::new("GET /agent-monitoring/receivers", "List the receivers, newest first")
+            .note(MASKS)
             .asks(PAGE)
             .gives(&[(200, "Next & {receivers: [Receiver]}")]),
         Doc::new("POST /agent-monitoring/receivers", "Make a receiver")
             .note("Only a receiver of kind pagerduty needs no url.")
             .takes("ReceiverPatch & {name: text(1..200)}")
             .gives(&[(201, "{receiver: Receiver}")]),
-        Doc::new("GET /agent-monitoring/receivers/{id}", "Read a receiver").gives(&[(200, "{receiver: Receiver}")]).fails(&[404]),
+        Doc::new("GET /agent-monitoring/receivers/{id}", "Read a receiver")
+            .note(MASKS)
+            .gives(&[(200, "{receiver: Receiver}")])
+            .fails(&[404]),
         Doc::new("PUT /agent-monitoring/receivers/{id}", "Edit a receiver; what failed before does not count any more")
             .takes("ReceiverPatch")
             .gives(&[(200, "{receiver: Receiver}")])
@@ -36,7 +40,7 @@ pub(super) const TELLING: Resource = Resource {
         Doc::new("GET /agent-monitoring/sessions/{id}/rail", "A session's verdicts as people read them, the worst first")
             .gives(&[(200, "{sessionId: id, headline: {label: text, rating: number(0..10)}|null, rail: [RailEntry]}")]),
         Doc::new("GET /agent-monitoring/rail/stream", "Follow a project's verdicts as server-sent events")
-            .note("It goes on behind `after`, or behind the header Last-Event-ID, which comes first; without either from now on.")
+            .note("It goes on behind `after`, or behind the header Last-Event-ID, which comes first; without either from now on. It ends with its key.")
             .asks("agent?: text, group?: text, below?: number(0..10), after?: whole(0..)")
             .gives(&[(200, "text")])
             .written_in("text/event-stream"),

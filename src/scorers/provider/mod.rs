@@ -13,12 +13,12 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use chrono::DateTime;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
+use super::retry_after;
 use crate::clock;
 use crate::domain::judge::Messages;
 use crate::domain::redact;
@@ -431,16 +431,4 @@ fn texts<'a>(parts: impl IntoIterator<Item = &'a Value>) -> String {
 /// A whole number in an answer.
 fn count(body: &Value, place: &str) -> Option<i64> {
     body.pointer(place).and_then(Value::as_i64)
-}
-
-/// How long the endpoint asks to wait: in seconds, or until a moment, which its own `Date` makes a length.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let asked = text(RETRY_AFTER)?.trim();
-    if let Ok(seconds) = asked.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let until = DateTime::parse_from_rfc2822(asked).ok()?;
-    let now = DateTime::parse_from_rfc2822(text(reqwest::header::DATE)?).ok()?;
-    (until - now).to_std().ok()
 }

@@ -1,6 +1,7 @@
 //! Tests of the providers: how each wants to be asked, what each answers, and that any answer at all gives an outcome.
 
 use proptest::prelude::*;
+use reqwest::header::RETRY_AFTER;
 use serde_json::json;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -304,6 +305,9 @@ fn retry_after_is_a_length_or_a_moment_on_the_endpoints_own_clock() {
         (vec![(RETRY_AFTER, "0.5")], Some(Duration::from_millis(500))),
         (vec![(RETRY_AFTER, "-1")], None),
         (vec![(RETRY_AFTER, "soon")], None),
+        (vec![(RETRY_AFTER, "inf")], None),
+        (vec![(RETRY_AFTER, "99999999999999999999")], Some(Duration::from_hours(24 * 7))),
+        (vec![(RETRY_AFTER, "Tue, 30 Nov 9999 07:00:00 GMT"), date.clone()], Some(Duration::from_hours(24 * 7))),
         (vec![(RETRY_AFTER, "Mon, 30 Nov 2026 07:00:30 GMT"), date.clone()], Some(Duration::from_secs(30))),
         (vec![(RETRY_AFTER, "Mon, 30 Nov 2026 06:00:30 GMT"), date], None),
         (vec![], None),

@@ -30,6 +30,7 @@ pub(super) const SETTINGS: DeliverSettings = DeliverSettings {
     },
     max_concurrency: 2,
     lease: Micros::seconds(60),
+    turn: Micros::seconds(3_600),
     keep: Micros::seconds(100_000),
     grace: Micros::ZERO,
 };

@@ -217,7 +217,7 @@ async fn external_members_are_sent_the_conversation_signed_and_tell_what_they_sa
     let clean = made(&server.caller, &external(&stub.uri(), true)).await;
     let graded = made(&server.caller, &external(&scoring.uri(), true)).await;
     let all = [member("custom", &flagged), member("custom", &clean), member("custom", &graded)];
-    group(&server.caller, "One", &all).await;
+    let one_group = group(&server.caller, "One", &all).await;
     group(&server.caller, "Two", &all[..1]).await;
     talk(&server.caller, "s", &plain(&[("refund?", "No."), ("why?", "Because.")])).await;
     assert_eq!(server.caller.sweep().await, 2);
@@ -245,8 +245,17 @@ async fn external_members_are_sent_the_conversation_signed_and_tell_what_they_sa
     for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
         assert!(requests[0].headers.contains_key(name), "{name}");
     }
-    let events = list(server.caller.get(&format!("{CUSTOM}/{flagged}/events?window=24h")).await, "events");
-    assert_eq!(events.len(), 2);
+    let events = async || list(server.caller.get(&format!("{CUSTOM}/{flagged}/events?window=24h")).await, "events");
+    let before = events().await;
+    let one = format!("/agent-monitoring/scorer-groups/{one_group}");
+    assert_eq!(server.caller.put(&one, &json!({"passThreshold": 0.9})).await.0, 200);
+    let report = server.caller.press(&format!("{one}/recompose")).await.1;
+    assert_eq!(report["recomposed"], 1, "{report}");
+    let events = events().await;
+    assert_eq!((events.len(), &events), (2, &before), "what is composed anew reports nothing anew");
+    let backlog = server.caller.get("/agent-monitoring/backlog").await.1["groups"].clone();
+    let lane = backlog.as_array().unwrap().iter().find(|lane| lane["groupId"] == one_group.as_str()).unwrap();
+    assert_eq!(lane["verdicts"], 1, "nor is it a pace");
     assert_eq!(
         (&events[0]["sessionId"], &events[0]["detail"], &events[0]["score"]),
         (&json!("s"), &json!("flagged"), &json!(0))

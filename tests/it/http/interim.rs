@@ -59,6 +59,40 @@ async fn goes_on_and_on(database: Option<String>) {
     assert_eq!(server.caller.sweep().await, 0);
 }
 
+/// What was composed anew was not judged anew: the hour goes on counting from what was judged.
+async fn is_composed_anew_meanwhile(database: Option<String>) {
+    let worker = WorkerSettings { max_session_age: Micros::seconds(HOUR), ..worker_settings() };
+    let server = Server::planned(Plan { database, worker, ..Plan::default() }).await;
+    let group = group(&server).await;
+    for turn in 0..26 {
+        say(&server, "s", turn).await;
+        server.caller.sweep().await;
+        if turn >= 12 {
+            let path = format!("/agent-monitoring/scorer-groups/{group}");
+            let threshold = 0.01 * f64::from(i32::try_from(turn).unwrap());
+            assert_eq!(server.caller.put(&path, &json!({"passThreshold": threshold})).await.0, 200);
+            let (status, report) = server.caller.press(&format!("{path}/recompose")).await;
+            assert_eq!((status, &report["recomposed"]), (200, &json!(1)), "{report}");
+        }
+        server.clock.advance(Micros::seconds(300));
+    }
+    let scores = server.caller.scores("s").await;
+    let judged: Vec<Value> = scores.into_iter().filter(|it| it["recomposed"] == json!(false)).collect();
+    assert_eq!(told(&judged), [(25, true), (13, true)], "after one hour, and after another");
+}
+
+#[tokio::test]
+async fn a_session_that_is_composed_anew_meanwhile_is_judged_as_often_on_sqlite() {
+    is_composed_anew_meanwhile(None).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_composed_anew_meanwhile_is_judged_as_often_on_postgresql() {
+    if let Some(database) = postgres::database() {
+        is_composed_anew_meanwhile(Some(database)).await;
+    }
+}
+
 /// A client that sends its spans again and again with more in them leaves none from the beginning.
 async fn grows_old_by_spans_sent_again(database: Option<String>) {
     let worker = WorkerSettings { max_session_age: Micros::seconds(HOUR), ..worker_settings() };

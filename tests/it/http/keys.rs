@@ -110,6 +110,29 @@ async fn no_key_hands_out_more_than_it_has() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_held_to_a_rate_makes_none_that_may_ask_more_often() {
+    let server = Server::start().await;
+    let slow = json!({"name": "slow", "scopes": ["operate", "read"], "requestsPerMinute": 600});
+    let (_, slow) = made(&server, &server.caller, &slow).await;
+    for rate in [json!(601), Value::Null] {
+        let body = json!({"name": "x", "scopes": ["read"], "requestsPerMinute": rate});
+        let refusal = refused(&slow.post(KEYS, &body).await, 403);
+        assert!(refusal.contains("may make 600 requests a minute"), "{refusal}");
+    }
+    let (free, _) = made(&server, &server.caller, &json!({"name": "free", "scopes": ["read"]})).await;
+    let free = format!("{KEYS}/{}", free["_id"].as_str().unwrap());
+    refused(&slow.press(&format!("{free}/rotate")).await, 403);
+    made(&server, &slow, &json!({"name": "x", "scopes": ["read"], "requestsPerMinute": 600})).await;
+    let scopes = json!(["ingest", "read", "manage", "operate"]);
+    let full = json!({"name": "full", "scopes": scopes, "requestsPerMinute": 600});
+    let (_, full) = made(&server, &server.caller, &full).await;
+    let project = full.post("/projects", &json!({"name": "below"})).await.1;
+    let below = Caller::new(&server.origin, project["project"]["apiKey"].as_str().unwrap());
+    assert_eq!(list(below.get(KEYS).await, "keys")[0]["requestsPerMinute"], 600);
+    assert_eq!(slow.delete(&free).await.0, 204, "taking back hands nothing out");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_new_key_is_told_in_one_answer() {
     let server = Server::start().await;
     let body = json!({"name": "", "scopes": ["admin"], "expiresAt": "2025-12-31T00:00:00Z", "requestsPerMinute": 0});

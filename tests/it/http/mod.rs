@@ -1,5 +1,6 @@
 //! The HTTP API over real connections.
 
+mod addresses;
 mod approvals;
 mod auth;
 mod bad_input;

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use afterword::domain::time::Micros;
 use afterword::http::StreamSettings;
+use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
 use crate::support::PATIENCE;
-use crate::support::server::{Plan, Server, answer, list, refused};
+use crate::support::judge::{Judge, Reply};
+use crate::support::server::{Caller, Plan, Server, answer, list, refused};
 
 /// A group of two patterns; answers its id.
 async fn group(server: &Server, name: &str, terms: [&str; 2]) -> String {
@@ -146,6 +148,74 @@ async fn told(server: &Server, query: &str, up_to: i64) -> Vec<Value> {
         .filter_map(|line| line.strip_prefix("data: "))
         .map(|data| serde_json::from_str(data).unwrap())
         .collect()
+}
+
+#[tokio::test]
+async fn a_judge_by_itself_is_called_so_wherever_its_verdict_stands() {
+    let stub = Judge::start(|_| Reply::Rating(2.0));
+    let stream = StreamSettings { heartbeat: Duration::from_millis(50), patience: PATIENCE };
+    let server = Server::planned(Plan { judge: Some(&stub), stream, ..Plan::default() }).await;
+    let online = json!({"enabled": true, "sampleRate": 1, "alertThreshold": 6, "severity": "high", "scope": "session",
+                        "idleSeconds": 60});
+    let judge = json!({"name": "Tone", "judge": {"acceptanceCriteria": "polite"}, "online": online});
+    let (status, judge) = server.caller.post("/agent-monitoring/judge-scorers", &judge).await;
+    assert_eq!(status, 201, "{judge}");
+    let receiver = json!({"name": "hook", "url": "https://example.com/hook"});
+    assert_eq!(server.caller.post("/agent-monitoring/receivers", &receiver).await.0, 201);
+    let profile = judge["judgeScorer"]["online"]["profileId"].as_str().unwrap();
+    say(&server, "s", &["one", "two"]).await;
+    assert_eq!(sweep(&server).await, 1);
+
+    let kind = format!("online-eval:{profile}");
+    assert_eq!(server.caller.scores("s").await[0]["kind"], kind);
+    let rail = server.caller.get("/agent-monitoring/sessions/s/rail").await.1;
+    assert_eq!(rail["headline"], json!({"label": "Tone", "rating": 2}));
+    assert_eq!((&rail["rail"][0]["label"], &rail["rail"][0]["kind"]), (&json!("Tone"), &json!(kind)));
+    let told = told(&server, "", 1).await;
+    assert_eq!((&told[0]["label"], &told[0]["kind"]), (&json!("Tone"), &json!(kind)));
+    let listed = list(server.caller.get("/agent-monitoring/sessions?sort=worst").await, "sessions");
+    assert_eq!(listed[0]["judgeName"], "Tone");
+    let deliveries = list(server.caller.get("/agent-monitoring/deliveries").await, "deliveries");
+    let summary = deliveries[0]["summary"].as_str().unwrap();
+    assert!(summary.starts_with("Judge \"Tone\" rated session s 2.0/10"), "{summary}");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_key_that_opened_it() {
+    let stream = StreamSettings { heartbeat: Duration::from_secs(1), patience: PATIENCE };
+    let server = Server::planned(Plan { stream, ..Plan::default() }).await;
+    group(&server, "Strict", ["sorry", "refund"]).await;
+    let (revoked, ending) = (
+        json!({"name": "r", "scopes": ["read"]}),
+        json!({"name": "e", "scopes": ["read"],
+        "expiresAt": "2026-01-01T00:00:30Z"}),
+    );
+    for (body, is_revoked) in [(ending, false), (revoked, true)] {
+        let key = server.caller.post("/agent-monitoring/keys", &body).await.1["key"].clone();
+        let reader = Caller::new(&server.origin, key["apiKey"].as_str().unwrap());
+        let mut response = reader.request("GET", "/agent-monitoring/rail/stream").send().await.unwrap();
+        assert!(response.chunk().await.unwrap().is_some(), "it begins");
+        if is_revoked {
+            let path = format!("/agent-monitoring/keys/{}", key["_id"].as_str().unwrap());
+            assert_eq!(server.caller.delete(&path).await.0, 204);
+        } else {
+            server.clock.advance(Micros::seconds(30));
+        }
+        say(&server, &format!("s{is_revoked}"), &["sorry", "a refund"]).await;
+        assert_eq!(sweep(&server).await, 1);
+        let rest = tokio::time::timeout(PATIENCE, response.text()).await.expect("it ends");
+        assert!(!rest.unwrap().contains("verdict"), "and tells nothing more");
+        refused(&answer(reader.request("GET", "/agent-monitoring/rail/stream")).await, 401);
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_no_text_is_refused_and_not_passed_over() {
+    let server = Server::start().await;
+    let id = HeaderValue::from_bytes(b"\xff1").unwrap();
+    let request = server.caller.request("GET", "/agent-monitoring/rail/stream").header("last-event-id", id);
+    let refusal = refused(&answer(request).await, 400);
+    assert!(refusal.starts_with("Last-Event-ID"), "{refusal}");
 }
 
 #[tokio::test]

@@ -385,6 +385,72 @@ async fn a_row_that_can_not_be_judged_now_is_put_off_and_offered_again() {
 }
 
 #[tokio::test]
+async fn of_two_rows_with_one_key_in_a_batch_the_first_is_judged() {
+    let stub = rates_as_told();
+    let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+    let caller = &server.caller;
+    let quality = judge(caller, "Quality", json!({})).await;
+    let dataset = dataset(caller, 1).await;
+    let run = run(caller, &dataset, json!({"evaluationSettingsId": quality})).await;
+    let answer = submit(caller, &run, &[row(&run, 0, "rated 3"), row(&run, 0, "rated 9")]).await;
+    assert_eq!((&answer["accepted"], &answer["duplicates"]), (&json!(1), &json!(1)), "{answer}");
+    assert_eq!((&answer["scoredResults"][0]["rating"], &answer["scoredResults"][1]["rating"]), (&json!(3), &json!(3)));
+    let results = detail(caller, &run).await["results"].clone();
+    assert_eq!(results[0]["output"]["text"], "rated 3", "{results}");
+    assert_eq!(stub.requests().len(), 1);
+}
+
+async fn takes_any_caller(database: Option<String>) {
+    let server = Server::planned(Plan { database, ..Plan::default() }).await;
+    let caller = &server.caller;
+    let bar = group(caller, "Bar", json!([{"kind": "pattern", "refId": apology(caller).await}])).await;
+    let dataset = dataset(caller, 1).await;
+    let run = run(caller, &dataset, json!({"scorerGroupId": bar})).await;
+    submit(caller, &run, &[row(&run, 0, "fine")]).await;
+    finalize(caller, &run).await;
+    fine(gate(caller, &run, "failUnder=5&record=true&caller=a%00b%0Ac").await);
+    assert_eq!(list(caller.get("/evaluate/ci/gates").await, "gates")[0]["caller"], "abc");
+}
+
+#[tokio::test]
+async fn whoever_asks_for_a_gate_may_call_itself_anything_on_sqlite() {
+    takes_any_caller(None).await;
+}
+
+#[tokio::test]
+async fn whoever_asks_for_a_gate_may_call_itself_anything_on_postgresql() {
+    if let Some(database) = postgres::database() {
+        takes_any_caller(Some(database)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_average_is_the_same_wherever_it_is_shown() {
+    let stub = rates_as_told();
+    let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;
+    let caller = &server.caller;
+    let quality = judge(caller, "Quality", json!({})).await;
+    let dataset = dataset(caller, 4).await;
+    let run = run(caller, &dataset, json!({"evaluationSettingsId": quality})).await;
+    // Their mean is 1.025: in binary a hair below, and half a hundredth is rounded up.
+    let rows: Vec<Value> =
+        [1.0, 1.0, 1.0, 1.1].iter().enumerate().map(|(place, it)| row(&run, place, &format!("rated {it}"))).collect();
+    let live = submit(caller, &run, &rows).await["liveStatistics"]["averageRating"].clone();
+    finalize(caller, &run).await;
+    let shown = detail(caller, &run).await;
+    let gated = fine(gate(caller, &run, "failUnder=1").await);
+    let listed = list(caller.get(&format!("{BASE}/runs")).await, "runs");
+    let all = [
+        &live,
+        &shown["averageRating"],
+        &shown["scorerBreakdown"][0]["averageRating"],
+        &gated["averageRating"],
+        &listed[0]["averageRating"],
+    ];
+    assert_eq!(all, [&json!(1.03); 5]);
+}
+
+#[tokio::test]
 async fn the_gate_says_what_its_average_rests_on_and_is_recorded_only_when_asked() {
     let stub = rates_as_told();
     let server = Server::planned(Plan { judge: Some(&stub), ..Plan::default() }).await;

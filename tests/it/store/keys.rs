@@ -74,8 +74,8 @@ async fn an_overlap_never_makes_a_key_live_longer(ctx: Ctx) {
 }
 
 async fn a_deleted_project_is_shut_and_its_name_is_free(ctx: Ctx) {
-    let (made, key) = ctx.store.create_project(&ctx.project, "below", ctx.now()).await.unwrap().unwrap();
-    assert!(ctx.store.create_project(&ctx.project, "below", ctx.now()).await.unwrap().is_none());
+    let (made, key) = ctx.store.create_project(&ctx.project, "below", None, ctx.now()).await.unwrap().unwrap();
+    assert!(ctx.store.create_project(&ctx.project, "below", None, ctx.now()).await.unwrap().is_none());
     let own =
         |projects: Vec<afterword::store::Project>| projects.into_iter().map(|it| it.id).collect::<Vec<ProjectId>>();
     let listed = own(ctx.store.projects_of(&ctx.project).await.unwrap());
@@ -96,7 +96,7 @@ async fn a_deleted_project_is_shut_and_its_name_is_free(ctx: Ctx) {
     assert_eq!(shut.state(ctx.now()), KeyState::Revoked(ctx.now()));
     assert_eq!(ctx.store.live_groups(&made.id).await.unwrap(), []);
     assert_eq!(ctx.store.group(&made.id, &live.id).await.unwrap(), None);
-    assert!(ctx.store.create_project(&ctx.project, "below", ctx.now()).await.unwrap().is_some());
+    assert!(ctx.store.create_project(&ctx.project, "below", None, ctx.now()).await.unwrap().is_some());
 }
 
 contract!(

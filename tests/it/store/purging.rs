@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use afterword::domain::delivery::Next;
+use afterword::domain::event::Event;
 use afterword::domain::ids::ProjectId;
+use afterword::domain::receiver::ReceiverSpec;
 use afterword::domain::time::Micros;
-use afterword::store::Purged;
+use afterword::store::{Purged, Settled, Settlement};
+use serde_json::json;
 
 use super::contract;
 use super::ctx::Ctx;
@@ -68,7 +72,7 @@ async fn held(raw: &mut Raw, project: &ProjectId) -> BTreeMap<String, i64> {
 }
 
 async fn everything_of_a_deleted_project_goes_and_nothing_of_another(ctx: Ctx) {
-    let (doomed, _) = ctx.store.create_project(&ctx.project, "doomed", ctx.now()).await.unwrap().unwrap();
+    let (doomed, _) = ctx.store.create_project(&ctx.project, "doomed", None, ctx.now()).await.unwrap().unwrap();
     let other = ctx.tenant("other").await;
     let mut raw = ctx.raw().await;
     let count = tables(&mut raw).await.len();
@@ -98,4 +102,30 @@ async fn everything_of_a_deleted_project_goes_and_nothing_of_another(ctx: Ctx) {
     assert_eq!(held(&mut raw, &other.project).await, before_other);
 }
 
-contract!(everything_of_a_deleted_project_goes_and_nothing_of_another);
+async fn a_deleted_project_sends_nothing_any_more(ctx: Ctx) {
+    let (doomed, _) = ctx.store.create_project(&ctx.project, "doomed", None, ctx.now()).await.unwrap().unwrap();
+    let spec = ReceiverSpec::create(&json!({"name": "hook", "url": "https://example.com"})).unwrap();
+    for project in [&doomed.id, &ctx.project] {
+        ctx.store.create_receiver(project, &spec, ctx.now()).await.unwrap();
+        ctx.store.announce(project, &Event::test("x"), ctx.now()).await.unwrap();
+    }
+    let lease = ctx.now() + Micros::seconds(20);
+    let held = ctx.store.claim_receivers(10, ctx.now(), lease).await.unwrap();
+    assert_eq!(held.len(), 2);
+    let under_way = held.iter().find(|it| it.project == doomed.id).unwrap();
+    let owed = ctx.store.owed(under_way, 10).await.unwrap();
+    assert!(ctx.store.delete_project(&ctx.project, doomed.id.as_str(), ctx.now()).await.unwrap());
+    let taken = Settlement { next: Next::Delivered, status: Some(200), error: None, lease_until: lease };
+    let settled = ctx.store.settle(under_way, &owed[0], taken, ctx.now()).await.unwrap();
+    assert_eq!(settled, Settled::LeaseLost, "what follows is not sent");
+    ctx.store.announce(&doomed.id, &Event { dedupe_key: "k".to_owned(), ..Event::test("x") }, ctx.now()).await.unwrap();
+    ctx.clock.advance(Micros::seconds(60));
+    let held = ctx.store.claim_receivers(10, ctx.now(), ctx.now() + Micros::seconds(20)).await.unwrap();
+    assert_eq!(held.iter().map(|it| &it.project).collect::<Vec<_>>(), [&ctx.project]);
+    assert_eq!(ctx.raw().await.number("MIN(receivers)", "FROM rails").await, 0, "nor is it owed anything new");
+}
+
+contract! {
+    everything_of_a_deleted_project_goes_and_nothing_of_another,
+    a_deleted_project_sends_nothing_any_more,
+}

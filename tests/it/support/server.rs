@@ -235,6 +235,7 @@ pub fn deliver_settings() -> DeliverSettings {
         },
         max_concurrency: 8,
         lease: Micros::seconds(20),
+        turn: Micros::seconds(60),
         keep: Micros::seconds(86_400),
         grace: Micros::seconds(300),
     }

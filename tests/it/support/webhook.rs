@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::header::{CONNECTION, LOCATION};
+use axum::http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -27,6 +28,12 @@ pub enum Answer {
     Redirect(String),
     /// 204, this much later.
     Late(Duration),
+    /// 503, and when to try again, as `Retry-After` says it. The receiver's own clock shows midnight, the first of January 2026.
+    Busy(&'static str),
+    /// 200 and so many bytes of talk.
+    Verbose(usize),
+    /// 200 and the beginning of an answer that never ends.
+    Endless,
 }
 
 /// A delivery as it arrived.
@@ -138,7 +145,7 @@ async fn take(State((opinion, seen)): State<(Opinion, Seen)>, headers: HeaderMap
             timestamp: text("webhook-timestamp"),
             signature: text("webhook-signature"),
             text: String::from_utf8_lossy(&body).into_owned(),
-            accepted: matches!(answer, Answer::Status(200..=299)),
+            accepted: matches!(answer, Answer::Status(200..=299) | Answer::Verbose(_) | Answer::Endless),
         });
         answer
     };
@@ -152,6 +159,15 @@ async fn take(State((opinion, seen)): State<(Opinion, Seen)>, headers: HeaderMap
         Answer::Late(delay) => {
             tokio::time::sleep(delay).await;
             (StatusCode::NO_CONTENT, close).into_response()
+        }
+        Answer::Busy(until) => {
+            let date = (DATE, "Thu, 01 Jan 2026 00:00:00 GMT");
+            (StatusCode::SERVICE_UNAVAILABLE, [date, (RETRY_AFTER, until)]).into_response()
+        }
+        Answer::Verbose(length) => (close, "x".repeat(length)).into_response(),
+        Answer::Endless => {
+            let talk = futures::stream::once(async { Ok::<_, std::io::Error>("well, ") });
+            (close, Body::from_stream(talk.chain(futures::stream::pending()))).into_response()
         }
     }
 }
