@@ -6,6 +6,7 @@ use afterword::scorers::code::{CodeScorers, CodeSettings, Language};
 
 use super::ordinary::{SIGNATURES, signature_is_told};
 use super::{GOOD, PATIENCE, extra, failure, input, is_heard, may_be_late, run, score, settings, short, until_heard};
+use crate::support::absent;
 use Language::{JavaScript, Python};
 
 /// Scorers with the system's Python, where it has one.
@@ -13,7 +14,7 @@ fn scorers(limits: CodeSettings) -> Option<CodeScorers> {
     let python =
         ["/usr/local/bin/python3", "/usr/bin/python3"].map(PathBuf::from).into_iter().find(|file| file.is_file());
     if python.is_none() {
-        eprintln!("skipped: the system has no python3");
+        absent("no python3 in /usr/local/bin or /usr/bin");
     }
     Some(CodeScorers::new(CodeSettings { cpython: Some(python?), ..limits }))
 }
