@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Kind, mark, united};
+use super::{Kind, mark, may_hold, united};
 
 /// How far around a piece is read, in bytes: more than the longest key takes.
 const AROUND: usize = 16 * 1024;
@@ -63,6 +63,9 @@ fn torn(text: &str, kept: &Range<usize>) -> Vec<(Range<usize>, Kind)> {
     let from = text.floor_char_boundary(kept.start.saturating_sub(AROUND));
     let to = text.ceil_char_boundary(kept.end.saturating_add(AROUND).min(text.len()));
     let mut torn: Vec<(Range<usize>, Kind)> = Vec::new();
+    if !may_hold(&text[from..to]) {
+        return torn;
+    }
     for kind in Kind::ALL {
         let alone: Vec<Range<usize>> = united(kind.find(&text[kept.clone()]));
         let is_found = |it: &Range<usize>| {

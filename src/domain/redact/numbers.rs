@@ -127,7 +127,10 @@ const IBANS: [(&str, usize); 46] = [
     ("SK", 24),
 ];
 
-static IBAN_HEAD: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)\b[A-Z]{2}\d{2}"));
+/// What a bank account begins with: its country and its check digits.
+pub(super) const IBAN_BEGINS: &str = r"(?i)\b[A-Z]{2}\d{2}";
+
+static IBAN_HEAD: LazyLock<Regex> = LazyLock::new(|| pattern(IBAN_BEGINS));
 
 /// Bank accounts, in one piece or grouped by single spaces or hyphens.
 pub(super) fn ibans(text: &str) -> Vec<Range<usize>> {
