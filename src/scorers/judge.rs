@@ -167,6 +167,11 @@ impl Answer {
         said || self.trouble == Some(Trouble::Refused)
     }
 
+    /// Whether no further try changes it, as long as what is judged stays the same.
+    pub fn is_final(&self) -> bool {
+        !self.judgement.outcome.is_transient()
+    }
+
     /// Whether waiting for an answer has no limit, since nothing was tried: the circuit is open, or opened by this very
     /// call, or the budget is spent.
     pub fn is_held(&self) -> bool {

@@ -103,7 +103,7 @@ pub struct Asked {
     pub purpose: Purpose,
     /// Every call that was made.
     pub calls: Vec<JudgeCall>,
-    /// The answer and its reuse key, where it may be used again.
+    /// The answer and what it is kept by, where it may be used again.
     pub answer: Option<(String, Judgement)>,
 }
 
@@ -156,13 +156,17 @@ impl Store {
         rows.iter().map(|row| Ok((row.text(0)?, row.real(1)?))).collect()
     }
 
-    /// The answer to a question that was paid for before, by its reuse key.
+    /// The answer to a question that was paid for before, by the first of these keys that it is kept by.
     ///
     /// # Errors
     /// [`StoreError`](super::StoreError).
-    pub async fn judgement(&self, project: &ProjectId, key: &str) -> Result<Option<Judgement>> {
-        let row = self.db.look_up(&ANSWERS, args![project, vec![key.to_owned()]]).await?;
-        row.map(|row| from_json(&row.text(1)?)).transpose()
+    pub async fn judgement(&self, project: &ProjectId, keys: Vec<String>) -> Result<Option<Judgement>> {
+        let rows = self.db.fetch(&ANSWERS, args![project, keys.clone()]).await?;
+        let mut kept = BTreeMap::new();
+        for row in rows {
+            kept.insert(row.text(0)?, row.text(1)?);
+        }
+        keys.iter().find_map(|key| kept.get(key)).map(|answer| from_json(answer)).transpose()
     }
 
     /// Keeps what questions cost, and their answers where those may be used again.

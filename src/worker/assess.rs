@@ -201,6 +201,7 @@ impl Worker {
                 continue;
             }
             needs.fresh = terms.and_then(|terms| terms.fresh.clone());
+            needs.goal = Some(read);
             let panel = self.seat(&claim.project, group, reading, catalogue, &mut needs);
             due.push((Due { assessment, group, terms, interim, live, panel }, read));
         }

@@ -13,9 +13,10 @@ use super::catalogue::Catalogue;
 use super::custom::{Job, Opinions, Task};
 use super::reading::Reading;
 use super::vitals::CallClass;
+use crate::domain::assessment::Goal;
 use crate::domain::custom::{self, CustomSpec, Opinion};
 use crate::domain::group::{Member, MemberKind};
-use crate::domain::ids::{GroupId, ProjectId, ScorerId};
+use crate::domain::ids::{GroupId, ProjectId, ScorerId, SessionId};
 use crate::domain::judge::{self, JudgeSpec, Judgement};
 use crate::domain::outcome::{Goodness, Outcome};
 use crate::domain::own::Alarm;
@@ -35,12 +36,20 @@ pub(super) struct Question {
     model: String,
     asked: judge::Question,
     purpose: Purpose,
+    goal: Option<Goal>,
 }
 
 impl Question {
     /// Takes in that others ask the same.
     pub(super) fn join(&mut self, other: Self) {
         self.groups.extend(other.groups);
+        self.goal = self.goal.max(other.goal);
+    }
+
+    /// What an answer is kept by that no further try changes, and that is no opinion: it is that of this session at what is
+    /// judged of it now. Another session with the same content asks for itself, and a re-sweep asks anew.
+    fn failed_key(&self, key: &str, session: &SessionId) -> Option<String> {
+        self.goal.map(|Goal { revision, round }| format!("{key} failed {session} {revision} {round}"))
     }
 }
 
@@ -72,6 +81,8 @@ pub(super) struct Wanted {
     group: Option<GroupId>,
     /// The order that wants models asked again for that group: what they answer is reused within that order alone.
     pub(super) fresh: Option<String>,
+    /// What is judged for that group, where tries may follow that judge the same.
+    pub(super) goal: Option<Goal>,
     /// What models are asked for.
     pub(super) purpose: Purpose,
     pub(super) questions: BTreeMap<String, Question>,
@@ -348,10 +359,14 @@ impl Worker {
             key = format!("{key} {order}");
         }
         let purpose = wanted.purpose;
-        let new =
-            || Question { scorer: scorer.id.clone(), groups: Vec::new(), model: model.to_owned(), asked, purpose };
         let group = wanted.group.clone().filter(|group| !group.as_str().is_empty());
-        wanted.questions.entry(key.clone()).or_insert_with(new).groups.extend(group);
+        let groups = group.into_iter().collect();
+        let (scorer, model, goal) = (scorer.id.clone(), model.to_owned(), wanted.goal);
+        let question = Question { scorer, groups, model, asked, purpose, goal };
+        match wanted.questions.get_mut(&key) {
+            Some(known) => known.join(question),
+            None => drop(wanted.questions.insert(key.clone(), question)),
+        }
         key
     }
 
@@ -402,7 +417,9 @@ impl Worker {
     }
 
     async fn answer(&self, claim: &Claimed, key: &str, question: &Question) -> Result<Answered, StoreError> {
-        if let Some(kept) = self.store.judgement(&claim.project, key).await? {
+        let failed_key = question.failed_key(key, &claim.session);
+        let keys = std::iter::once(key.to_owned()).chain(failed_key.clone()).collect();
+        if let Some(kept) = self.store.judgement(&claim.project, keys).await? {
             return Ok(Answered { judgement: kept, retry_after: None, held: false, out_of_budget: false });
         }
         let take_slot = || -> BoxFuture<'_, Slot> {
@@ -417,6 +434,8 @@ impl Worker {
         }
         let calls: Vec<JudgeCall> = answer.calls.iter().map(|call| self.ledger_row(call, &question.model)).collect();
         if !calls.is_empty() {
+            let kept_by =
+                if answer.is_reusable() { Some(key.to_owned()) } else { failed_key.filter(|_| answer.is_final()) };
             let asked = Asked {
                 id: self.entropy.id(),
                 project: claim.project.clone(),
@@ -425,7 +444,7 @@ impl Worker {
                 group: question.groups.first().cloned(),
                 purpose: question.purpose,
                 calls,
-                answer: answer.is_reusable().then(|| (key.to_owned(), answer.judgement.clone())),
+                answer: kept_by.map(|key| (key, answer.judgement.clone())),
             };
             self.keeper.keep(asked).await?;
         }

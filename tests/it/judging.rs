@@ -206,6 +206,54 @@ async fn what_was_paid_for_is_used_again_by_later_sessions_whether_scored_declin
 }
 
 #[tokio::test]
+async fn a_member_that_failed_for_good_is_not_asked_again_while_another_is_waited_for() {
+    let is_down = Arc::new(AtomicBool::new(true));
+    let down = Arc::clone(&is_down);
+    let stub = Judge::start(move |request| match request.to_string() {
+        text if text.contains("Be kind") => Reply::Text("I would rather not say.".to_owned()),
+        text if text.contains("Be brief") => Reply::Status(400),
+        _ if down.load(Ordering::SeqCst) => Reply::Status(503),
+        _ => Reply::Rating(8.0),
+    });
+    let judges = JudgeSettings { max_attempts: 1, ..settings() };
+    let server = Server::planned(Plan { judge: Some(&stub), judges, ..Plan::default() }).await;
+    let mut members = Vec::new();
+    for criteria in ["Be kind", "Be brief", "Be right"] {
+        let judge = judge(&server, &json!({"acceptanceCriteria": criteria})).await;
+        members.push(json!({"kind": "judge", "refId": judge}));
+    }
+    group(&server, "Three", members.into()).await;
+    let asked = |criteria: &str| stub.requests().iter().filter(|it| it.to_string().contains(criteria)).count();
+    let all = || ["Be kind", "Be brief", "Be right"].map(asked);
+    say(&server, "s", &[("hello", "hi"), ("and?", "bye")]).await;
+    for tries in 1..=4 {
+        server.clock.advance(Micros::seconds(60));
+        assert_eq!(server.caller.sweep().await, 0);
+        // One that can't be read is asked to repair its reply once.
+        assert_eq!(all(), [2, 1, tries]);
+    }
+    is_down.store(false, Ordering::SeqCst);
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, all()), (1, [2, 1, 5]));
+    let score = server.caller.scores("s").await.remove(0);
+    assert_eq!((&score["rating"], &score["incomplete"]), (&json!(8), &json!(false)));
+    let outcomes: Vec<&Value> = score["members"].as_array().unwrap().iter().map(|it| &it["outcome"]).collect();
+    assert_eq!(outcomes, ["failed", "failed", "scored"]);
+
+    // What is new is another matter, and so is what is ordered, and another session that reads the same.
+    say(&server, "s", &[("hello", "hi"), ("and?", "bye"), ("more?", "no")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, all()), (1, [4, 2, 6]));
+    let groups = server.caller.get("/agent-monitoring/scorer-groups").await.1["scorerGroups"].clone();
+    let order = json!({"groupId": groups[0]["_id"], "mode": "all", "reason": "once more"});
+    assert_eq!(server.caller.post("/agent-monitoring/resweeps", &order).await.0, 201);
+    assert_eq!((server.caller.sweep().await, all()), (1, [6, 3, 6]));
+    say(&server, "t", &[("hello", "hi"), ("and?", "bye")]).await;
+    server.clock.advance(Micros::seconds(60));
+    assert_eq!((server.caller.sweep().await, all()), (1, [8, 4, 6]));
+}
+
+#[tokio::test]
 async fn usage_tells_calls_tokens_cost_and_what_they_came_to() {
     let stub = Judge::start(|request| match request.to_string() {
         text if text.contains("blocked") => Reply::Status(404),

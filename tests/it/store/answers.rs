@@ -12,6 +12,10 @@ use afterword::store::{Asked, DailyLimits, JudgeCall, Purpose};
 use super::contract;
 use super::ctx::{Ctx, START};
 
+fn keys(keys: &[&str]) -> Vec<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
+}
+
 fn judgement(rating: f64) -> Judgement {
     Judgement {
         outcome: Outcome::Scored { goodness: Goodness::from_rating(rating).unwrap() },
@@ -55,12 +59,14 @@ async fn an_answer_is_kept_once_and_the_first_wins(ctx: Ctx) {
     let other = ctx.tenant("two").await;
     let kept =
         |key: &str, rating: f64| asked(&ctx, &[call(1, Some("busy")), call(2, None)], Some((key, judgement(rating))));
-    assert_eq!(ctx.store.judgement(&ctx.project, "k").await.unwrap(), None);
+    assert_eq!(ctx.store.judgement(&ctx.project, keys(&["k"])).await.unwrap(), None);
     ctx.store.keep_asked(&[kept("k", 7.0)], ctx.now()).await.unwrap();
     ctx.store.keep_asked(&[kept("other", 3.0), kept("k", 2.0)], ctx.now()).await.unwrap();
-    assert_eq!(ctx.store.judgement(&ctx.project, "k").await.unwrap(), Some(judgement(7.0)));
-    assert_eq!(ctx.store.judgement(&ctx.project, "other").await.unwrap(), Some(judgement(3.0)));
-    assert_eq!(other.store.judgement(&other.project, "k").await.unwrap(), None);
+    assert_eq!(ctx.store.judgement(&ctx.project, keys(&["k"])).await.unwrap(), Some(judgement(7.0)));
+    assert_eq!(ctx.store.judgement(&ctx.project, keys(&["other"])).await.unwrap(), Some(judgement(3.0)));
+    assert_eq!(ctx.store.judgement(&ctx.project, keys(&["none", "other", "k"])).await.unwrap(), Some(judgement(3.0)));
+    assert_eq!(ctx.store.judgement(&ctx.project, keys(&["k", "other"])).await.unwrap(), Some(judgement(7.0)));
+    assert_eq!(other.store.judgement(&other.project, keys(&["k"])).await.unwrap(), None);
     // What the second asking cost is in the ledger all the same.
     let columns = ["attempt", "status", "input_tokens", "output_tokens", "latency_ms", "error", "provider", "model"];
     let rows = ctx.raw().await.texts(&columns, "FROM judge_calls WHERE attempt = 1 AND session_id = 's'").await;
