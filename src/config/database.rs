@@ -150,7 +150,8 @@ const PASSED_OVER: [&str; 5] =
 /// The driver passes over what it does not know: a mistyped `sslmode` would leave the connection open to be read.
 fn check_parameters(url: &Url) -> Result<(), String> {
     for (name, _) in url.query_pairs() {
-        let is_known = [&PARAMETERS[..], &PASSED_OVER[..], &["user", "password"]].concat().contains(&&*name);
+        let is_known =
+            [&PARAMETERS[..], &PASSED_OVER, &["user", "password"]].iter().any(|known| known.contains(&&*name));
         if is_known || (name.starts_with("options[") && name.ends_with(']')) {
             continue;
         }

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::content::Speaker;
 use super::dataset::Reference;
-use super::ids::{MAX_ID_BYTES, SessionId, SpanId, TraceId};
+use super::ids::{SessionId, SpanId, TraceId, bounded};
 use super::span::{SpanBody, StoredSpan, ToolCall, hex};
 use super::time::Timestamp;
 use super::transcript::{self, ToolContext};
@@ -67,8 +67,8 @@ impl Agent {
     /// and the span's own name. A name identifies it, so that it is kept no further than an id may be long: some senders call
     /// a span by what was said in it.
     pub fn named_by(span_name: &str, body: &SpanBody) -> Option<Self> {
-        let kept = |text: &str| text[..text.floor_char_boundary(MAX_ID_BYTES)].to_owned();
-        let present = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(kept);
+        let present =
+            |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(|text| bounded(text).to_owned());
         let name = present(body.agent_name.as_deref())
             .or_else(|| present(body.service_name.as_deref()))
             .or_else(|| present(Some(span_name)));

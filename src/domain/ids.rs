@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 /// The longest identifier accepted, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 512;
 
+/// A name that a sender chose, as far as it is kept: no further than an id may be long.
+pub fn bounded(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_ID_BYTES)]
+}
+
 /// Why a text can't be an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadId {

@@ -67,13 +67,16 @@ fn torn(text: &str, kept: &Range<usize>) -> Vec<(Range<usize>, Kind)> {
         return torn;
     }
     for kind in Kind::ALL {
-        let alone: Vec<Range<usize>> = united(kind.find(&text[kept.clone()]));
+        let around = united(kind.find(&text[from..to])).into_iter().map(|it| it.start + from..it.end + from);
+        let touching: Vec<Range<usize>> = around.filter(|it| it.start < kept.end && kept.start < it.end).collect();
+        if touching.is_empty() {
+            continue;
+        }
+        let alone = united(kind.find(&text[kept.clone()]));
         let is_found = |it: &Range<usize>| {
             alone.iter().any(|own| own.start + kept.start <= it.start && it.end <= own.end + kept.start)
         };
-        let around = united(kind.find(&text[from..to])).into_iter().map(|it| it.start + from..it.end + from);
-        let touching = around.filter(|it| it.start < kept.end && kept.start < it.end);
-        torn.extend(touching.filter(|it| !is_found(it)).map(|it| (it, kind)));
+        torn.extend(touching.into_iter().filter(|it| !is_found(it)).map(|it| (it, kind)));
     }
     torn.sort_by_key(|(it, _)| it.start);
     torn.dedup_by(|(next, _), (last, _)| {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::facts::{Facts, unquoted};
-use crate::domain::ids::MAX_ID_BYTES;
+use crate::domain::ids::bounded;
 use crate::domain::span::SpanKind;
 use crate::ingest::text;
 use crate::ingest::wire::{Attributes, Source};
@@ -50,14 +50,13 @@ pub(super) fn service_name(source: &Source) -> Option<String> {
     resource_text(&source.resource, "service.name").filter(|name| !name.starts_with("unknown_service"))
 }
 
+/// Each of the spans below a resource carries a copy of its names, so that their length must not be the sender's choice.
 fn resource_text(resource: &Attributes, key: &str) -> Option<String> {
-    resource.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty()).map(|text| label(text).to_owned())
-}
-
-/// A name as far as it is kept. Each of the spans below a resource carries a copy of its names, so that their length must not
-/// be the sender's choice.
-fn label(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_ID_BYTES)]
+    resource
+        .get(key)
+        .and_then(Value::as_str)
+        .filter(|text| !text.trim().is_empty())
+        .map(|text| bounded(text).to_owned())
 }
 
 /// The framework behind an instrumentation's name: the last part of what the big families call themselves, else the name.
@@ -80,7 +79,7 @@ pub(super) fn framework(scope: &str) -> Option<String> {
             families.iter().find_map(|family| scope.strip_prefix(family)).unwrap_or(scope)
         }
     };
-    Some(label(known).to_owned())
+    Some(bounded(known).to_owned())
 }
 
 pub(super) fn user_id(facts: &Facts<'_>) -> Option<String> {
